@@ -59,7 +59,7 @@ FOUNDATIONS = {
     "theory": "formulas mistakes assumptions leave_one_out".split(),
     "plots": ["base", "structures"],
     "paths": ["checks", "curves"],
-    "search": "journal sharing judging spaces table run".split(),
+    "search": "journal sharing answers judging spaces table run".split(),
     "cli": "main options svm_text svm_data svm_train live settings scores pictures "
     "report checkpoints".split(),
     "io": "container classes records operations formulas svmlight files cells dataset "
@@ -111,7 +111,7 @@ MODULES = {
     "plots": "base gram regions curves losses runs structures margins maps search smo "
     "weights paths explanations",
     "paths": "checks curves svm ridge",
-    "search": "journal sharing judging spaces table run cv",
+    "search": "journal sharing answers judging spaces table run cv",
     "io": "container classes records models operations formulas onnx svmlight libsvm "
     "files cells dataset tables parquet strings trees graphs molecules reading "
     "checkpoints",

@@ -50,7 +50,7 @@ struct ProgramArrays {
 // what the last solve left.
 template <class T>
 Result run(Rows<T>& rows, const ProgramArrays& given, ResultVector<double> value,
-           ResultVector<double> function, Scratch<T>* own = nullptr) {
+           ResultVector<double> function, Scratch<T>* own = nullptr, const Known& known = {}) {
   std::size_t m = given.target.shape(0);
   auto fits = [&](const auto& array) { return array.shape(0) == m || array.shape(0) == 0; };
   check(given.lower.shape(0) == m && given.upper.shape(0) == m && value.shape(0) == m &&
@@ -74,7 +74,8 @@ Result run(Rows<T>& rows, const ProgramArrays& given, ResultVector<double> value
   WithoutLock unlocked;
   std::optional<Inherited<T>> memory;
   if (!own) own = &memory.emplace(given.options.cache_bytes).scratch;
-  Result result = solve<T>(rows, program, given.options, {value.data(), m}, watch, poll, *own);
+  Result result =
+      solve<T>(rows, program, given.options, {value.data(), m}, watch, poll, *own, known);
   std::copy(result.value.begin(), result.value.end(), value.data());
   std::copy(result.function.begin(), result.function.end(), function.data());
   result.value = {};
@@ -356,15 +357,20 @@ void bind_of(nb::module_& m) {
   m.def(
       "smo_held",
       [](Matrix<T> matrix, const Recipe& recipe, const Points<T>& X, const Originals& originals,
-         const ProgramArrays& program, ResultVector<double> value, ResultVector<double> function) {
+         const ProgramArrays& program, ResultVector<double> value, ResultVector<double> function,
+         Vector<double> before, double moved) {
         check(matrix.shape(0) == matrix.shape(1) && extent(matrix.shape(0)) == X.n,
               "smo_held needs a matrix of all points.");
-        DenseRows<T> rows(matrix.data(), X.n, facts_of(recipe, X, Poll(poll), &originals));
+        check(before.shape(0) == 0 || before.shape(0) == value.shape(0),
+              "smo_held needs a number before for each variable, or none.");
+        HeldRows<T> rows(matrix.data(), recipe, X, Poll(poll), &originals);
         ProgramArrays given(program);
         given.options.refines = sizeof(T) == 4;
-        return run<T>(rows, given, value, function);
+        Known known{view(before), {function.data(), function.shape(0)}, moved};
+        return run<T>(rows, given, value, function, nullptr, known);
       },
-      "matrix"_a, "recipe"_a, "X"_a, "originals"_a, "program"_a, "value"_a, "function"_a);
+      "matrix"_a, "recipe"_a, "X"_a, "originals"_a, "program"_a, "value"_a, "function"_a,
+      "before"_a, "moved"_a);
   m.def(
       "smo_callback",
       [](Vector<T> diagonal, nb::callable fill, const ProgramArrays& program,
@@ -437,6 +443,7 @@ void bind_smo(nb::module_& m) {
       .def_ro("hits", &Result::hits)
       .def_ro("checked", &Result::checked)
       .def_ro("complete", &Result::complete)
+      .def_ro("sampled_error", &Result::sampled_error)
       .def_ro("moved", &Result::moved)
       .def_ro("additions", &Result::additions);
   class_of<PairOutcomes>(m, "PairOutcomes", "How the solves of many pairs ended, an array each.")

@@ -63,6 +63,15 @@ void add_and_keep(std::span<const T* const> rows, std::span<const double> factor
   add_all<T>(rows, factor, n, sums);
 }
 
+// The same of some rows of a matrix.
+template <class T>
+void add_of_matrix(const T* matrix, Index n, std::span<const Index> which,
+                   std::span<const double> factor, std::span<T* const> keep, double* sums) {
+  std::vector<const T*> rows;
+  for (Index i : which) rows.push_back(matrix + i * n);
+  add_and_keep<T>(rows, factor, keep, n, sums);
+}
+
 }  // namespace
 
 template <class T>
@@ -84,15 +93,9 @@ DenseRows<T>::DenseRows(const T* matrix, Index n)
     : Rows<T>(diagonal_of(matrix, n), facts_of<T>(*this)), matrix_(matrix) {}
 
 template <class T>
-DenseRows<T>::DenseRows(const T* matrix, Index n, RowFacts<T> facts)
-    : Rows<T>(diagonal_of(matrix, n), held(std::move(facts))), matrix_(matrix) {}
-
-template <class T>
 void DenseRows<T>::add(std::span<const Index> which, std::span<const double> factor,
                        std::span<T* const> keep, double* sums) {
-  std::vector<const T*> rows;
-  for (Index i : which) rows.push_back(matrix_ + i * this->size());
-  add_and_keep<T>(rows, factor, keep, this->size(), sums);
+  add_of_matrix(matrix_, this->size(), which, factor, keep, sums);
 }
 
 template <class T>
@@ -119,6 +122,26 @@ void DenseRows<T>::among(std::span<const Index> which, std::span<T> out) {
       }
     }
   }
+}
+
+template <class T>
+HeldRows<T>::HeldRows(const T* matrix, const Recipe& recipe, const Points<T>& points, Poll poll,
+                      const Originals* originals)
+    : Rows<T>(diagonal_of(matrix, points.n), held(facts_of(recipe, points, poll, originals))),
+      matrix_(matrix),
+      recipe_(recipe),
+      points_(points),
+      poll_(std::move(poll)) {}
+
+template <class T>
+void HeldRows<T>::add(std::span<const Index> which, std::span<const double> factor,
+                      std::span<T* const> keep, double* sums) {
+  add_of_matrix(matrix_, this->size(), which, factor, keep, sums);
+}
+
+template <class T>
+void HeldRows<T>::among(std::span<const Index> which, std::span<T> out) {
+  block(recipe_, points_.take(which), out.data(), poll_);
 }
 
 template <class T>
@@ -173,6 +196,7 @@ void CallbackRows<T>::among(std::span<const Index> which, std::span<T> out) {
 #define MERCER_ROWS_OF(T)                                                                    \
   template void add_all(std::span<const T* const>, std::span<const double>, Index, double*); \
   template class DenseRows<T>;                                                               \
+  template class HeldRows<T>;                                                                \
   template class PickedRows<T>;                                                              \
   template class CallbackRows<T>;
 MERCER_ROWS_OF(float)

@@ -1,5 +1,5 @@
-// Rows of matrices that are not a compiled kernel's: one that is there already, some points of it,
-// and one that a function makes.
+// Rows of matrices that are not computed: one that is there already, some points of it, and one
+// that a function makes.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,30 @@ template <class T>
 class DenseRows final : public Rows<T> {
  public:
   DenseRows(const T* matrix, Index n);
-  // Of kernel values, of which more is known; but an entry costs nothing here.
-  DenseRows(const T* matrix, Index n, RowFacts<T> facts);
   void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
            double* sums) override;
   void among(std::span<const Index> which, std::span<T> out) override;
 
  private:
   const T* matrix_;
+};
+
+// Of the n × n matrix of k on points, which are held by reference. Values of a working set are
+// computed: each would be read from another place in memory, which takes longer.
+template <class T>
+class HeldRows final : public Rows<T> {
+ public:
+  HeldRows(const T* matrix, const Recipe& recipe, const Points<T>& points, Poll poll,
+           const Originals* originals);
+  void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
+           double* sums) override;
+  void among(std::span<const Index> which, std::span<T> out) override;
+
+ private:
+  const T* matrix_;
+  Recipe recipe_;
+  const Points<T>& points_;
+  Poll poll_;
 };
 
 // Of some points of an n × n matrix, which is held by reference.

@@ -30,6 +30,7 @@ constexpr Index most_checks = 8;  // so often F is summed anew in double before 
 // What the error of F at a point is taken to be at most, in units of what independent roundings
 // give (Higham and Mary, SIAM J. Sci. Comput. 41 (2019)) or of the largest error that was found.
 constexpr double safety = 8;
+constexpr Index sampled = 64;  // points that show how far F is off
 // Of the support vectors: with fewer points that decide, a sum over all pairs costs more.
 constexpr double most_checked = 0.4;
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -203,7 +204,8 @@ class Solver {
     if (!o_.objectives) worst_ = rows_.facts.worst_error;
   }
 
-  Result run(std::span<const double> start, const Watch& watch, const Poll& poll);
+  Result run(std::span<const double> start, const Known& known, const Watch& watch,
+             const Poll& poll);
 
  private:
   static constexpr Index lanes = 64 / static_cast<Index>(sizeof(T));
@@ -239,9 +241,10 @@ class Solver {
   }
   double rounding() const;
   bool check_few(std::span<const Index> which, std::span<const double> factor, double largest);
+  bool check_sample(std::span<const Index> which, std::span<const double> factor);
   bool check(const Slopes&);
   void find_coefficients();
-  bool refresh();
+  bool refresh(const Slopes&, double hidden);
 
   Rows<T>& rows_;
   const Program& p_;
@@ -676,6 +679,48 @@ bool Solver<T>::check_few(std::span<const Index> which, std::span<const double> 
   return true;
 }
 
+// Sums F in double at the extreme slopes and at some points spread over all. The error elsewhere is
+// taken to be a few times what it is there; false where that leaves open if the violation is below
+// tol.
+template <class T>
+bool Solver<T>::check_sample(std::span<const Index> which, std::span<const double> factor) {
+  std::vector<std::pair<double, Index>> ups, downs;
+  for (Index t = 0; t < m_; ++t) {
+    if (t == null_) continue;
+    if (std::isfinite(up_[t])) ups.emplace_back(up_[t], t);
+    if (std::isfinite(down_[t])) downs.emplace_back(-down_[t], t);
+  }
+  std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
+  std::vector<Index> some;
+  auto take = [&](Index t) {
+    if (!taken[point(t)]) some.push_back(point(t));
+    taken[point(t)] = 1;
+  };
+  for (auto* list : {&ups, &downs}) {
+    Index keep = std::min<Index>(sampled / 4, static_cast<Index>(list->size()));
+    std::nth_element(list->begin(), list->begin() + keep, list->end());
+    for (Index k = 0; k < keep; ++k) take((*list)[k].second);
+  }
+  Index apart = std::max<Index>(1, m_ / (sampled / 2));
+  for (Index t = apart / 2; t < m_; t += apart) {
+    if (t != null_) take(t);
+  }
+  std::vector<double> sums(some.size()), before(F_);
+  rows_.facts.exact->sum(which, factor, false, some, sums.data());
+  double found = 0;
+  for (std::size_t k = 0; k < some.size(); ++k) {
+    found = std::max(found, std::abs(sums[k] - F_[some[k]]));
+    F_[some[k]] = sums[k];
+  }
+  result_.sampled_error = safety * found;
+  // Both ends may be off, in what is found here and in what is made of it.
+  if (slopes().violation() + 4 * result_.sampled_error < o_.tol) return true;
+  result_.sampled_error = 0;
+  F_ = std::move(before);
+  slopes();
+  return false;
+}
+
 // The points whose coefficient is not 0, and these coefficients.
 template <class T>
 void Solver<T>::find_coefficients() {
@@ -693,17 +738,21 @@ void Solver<T>::find_coefficients() {
   }
 }
 
-// F from β alone, in double, at every point of a variable.
+// F from β alone, in double, at every point with a coefficient, and at those so near to the extreme
+// slopes that what the rounding of the rows may have hidden could make them violate.
 template <class T>
-bool Solver<T>::refresh() {
+bool Solver<T>::refresh(const Slopes& s, double hidden) {
   if (!rows_.facts.exact) return false;
   find_coefficients();
   std::vector<Index> at(scratch_.points), others;
   std::vector<char> taken(static_cast<std::size_t>(n_ + 1), 0);
   taken[n_] = 1;
   for (Index i : at) taken[i] = 1;
+  double reach = safety * hidden + o_.tol;
   for (Index t = 0; t < m_; ++t) {
-    if (!taken[point(t)]) others.push_back(point(t));
+    int g = group(t);
+    if (taken[point(t)] || !(up_[t] - reach < s.most[g] || down_[t] + reach > s.least[g])) continue;
+    others.push_back(point(t));
     taken[point(t)] = 1;
   }
   std::vector<double> sums(at.size() + others.size());
@@ -711,8 +760,8 @@ bool Solver<T>::refresh() {
   at.insert(at.end(), others.begin(), others.end());
   for (std::size_t k = 0; k < at.size(); ++k) F_[at[k]] = sums[k];
   exact_ = beta_;
-  result_.moved = moved_norm_ = 0;
   result_.complete = true;
+  result_.sampled_error = 0;
   return true;
 }
 
@@ -743,7 +792,9 @@ bool Solver<T>::check(const Slopes& s) {
   for (T k : diag) largest = std::max(largest, std::abs(static_cast<double>(k)));
   for (double f : factor) square += f * f;
   result_.complete = true;
-  if (sizeof(T) == 4 && !o_.objectives && check_few(at, factor, largest)) {
+  result_.sampled_error = 0;
+  bool some = sizeof(T) == 4 && !o_.objectives;
+  if (some && ((o_.refines && check_sample(at, factor)) || check_few(at, factor, largest))) {
     result_.complete = false;
     return true;
   }
@@ -786,7 +837,8 @@ bool Solver<T>::check(const Slopes& s) {
 }
 
 template <class T>
-Result Solver<T>::run(std::span<const double> start, const Watch& watch, const Poll& poll) {
+Result Solver<T>::run(std::span<const double> start, const Known& known, const Watch& watch,
+                      const Poll& poll) {
   auto begin = std::chrono::steady_clock::now();
   auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -817,8 +869,15 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
   }
   auto& changes = scratch_.changes;
   changes.clear();
+  bool begun = !known.beta.empty();
+  if (begun) {
+    std::copy(known.function.begin(), known.function.end(), F_.begin());
+    result_.moved = known.moved;
+    for (Index i = 0; i < n_; ++i) moved_norm_ = std::max(moved_norm_, known.moved * norm(i));
+  }
   for (Index t = 0; t < m_; ++t) {
-    if (beta_[t] != 0) changes.emplace_back(point(t), beta_[t]);
+    double change = beta_[t] - (begun ? known.beta[t] : 0);
+    if (change != 0) changes.emplace_back(point(t), change);
   }
   if (on_demand_) {
     for (double change : on_demand_->sum(beta_, all_.data(), F_.data())) {
@@ -843,7 +902,7 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
         break;
       }
       if (hidden > 0.1 * o_.tol) {
-        result_.checked = refresh();
+        result_.checked = refresh(s, hidden);
         best = infinity;  // what it was has errors
       } else {
         result_.checked = check(s);
@@ -911,13 +970,13 @@ Result Solver<T>::run(std::span<const double> start, const Watch& watch, const P
 template <class T>
 Result solve(Rows<T>& rows, const Program& program, const Options& options,
              std::span<const double> start, const Watch& watch, const Poll& poll,
-             Scratch<T>& scratch) {
-  return Solver<T>(rows, program, options, scratch).run(start, watch, poll);
+             Scratch<T>& scratch, const Known& known) {
+  return Solver<T>(rows, program, options, scratch).run(start, known, watch, poll);
 }
 
 template Result solve(Rows<float>&, const Program&, const Options&, std::span<const double>,
-                      const Watch&, const Poll&, Scratch<float>&);
+                      const Watch&, const Poll&, Scratch<float>&, const Known&);
 template Result solve(Rows<double>&, const Program&, const Options&, std::span<const double>,
-                      const Watch&, const Poll&, Scratch<double>&);
+                      const Watch&, const Poll&, Scratch<double>&, const Known&);
 
 }  // namespace mercer

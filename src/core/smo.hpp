@@ -22,6 +22,13 @@ struct Program {
   std::span<const std::uint8_t> group;  // empty: one group; otherwise 0 or 1
 };
 
+// What is known at the start: F = Kβ at every point, of a β that may be another one. Empty:
+// nothing.
+struct Known {
+  std::span<const double> beta, function;
+  double moved = 0;  // Σ|Δβ| over all that F was added up of
+};
+
 struct Options {
   double tol = 1e-3;
   double cache_bytes = 256e6;
@@ -32,8 +39,9 @@ struct Options {
   // Whether Kβ is needed in double at all support vectors, as for the objectives, or only where it
   // decides about the violation.
   bool objectives = true;
-  // Whether F is summed anew in double at all points where rows in single precision do not serve:
-  // what is added to it from there on is small, and so is what its rounding does.
+  // Whether F is summed anew in double where rows in single precision do not serve: what is added
+  // to it from there on is small, and so is what its rounding does. Where they do,
+  // and no objectives are asked for, a sample of the points shows how far F is off.
   bool refines = false;
   // Whether the active-set method has its turns in working sets of many points too.
   bool free_steps = false;
@@ -58,6 +66,8 @@ struct Result {
   // too. Elsewhere it is as precise as the rows.
   std::vector<double> function;
   bool checked = false, complete = true;
+  // What F may be off by, where it was summed at the extreme slopes and at a sample alone.
+  double sampled_error = 0;
   double moved = 0;      // Σ|β - β before| over the rounds
   Index additions = 0;   // how many of these differences are not 0
   double violation = 0;  // the largest over the groups
@@ -91,6 +101,6 @@ struct Scratch {
 // std::domain_error where K has a NaN or an infinity.
 template <class T>
 Result solve(Rows<T>& rows, const Program&, const Options&, std::span<const double> start,
-             const Watch&, const Poll&, Scratch<T>&);
+             const Watch&, const Poll&, Scratch<T>&, const Known& = {});
 
 }  // namespace mercer

@@ -321,6 +321,25 @@ def test_fits_of_all_folds_read_the_rows_of_one_matrix(n_jobs, monkeypatch):
         assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=1 / 1000)
 
 
+def test_fits_of_narrow_kernels_start_from_the_one_at_a_smaller_C(monkeypatch):
+    some, target = make_classification(2400, 20, random_state=4)
+    grid = {"C": [0.01, 0.1, 1, 10, 100], "gamma": [3.0]}
+    starts = []
+    plain = SVC._coefficients_before
+
+    def noting(self, *args):
+        found = plain(self, *args)
+        starts.append(found is not None)
+        return found
+
+    monkeypatch.setattr(SVC, "_coefficients_before", noting)
+    ours = KernelSearchCV(SVC(), grid, cv=2, refit=False).fit(some, target)
+    # At C = 100 no coefficient is at its bound, as at 10: there is nothing to fit.
+    assert starts == 2 * [False, True, True, True]
+    theirs = GridSearchCV(SVC(), grid, cv=2, refit=False).fit(some, target)
+    assert_same(ours, theirs)
+
+
 def test_a_learnt_width_shares_squared_distances(monkeypatch):
     calls = []
     plain = Linear.sqdist
@@ -519,8 +538,18 @@ def test_a_time_limit_too_short_for_one_fit_is_an_error(clock):
     search = KernelSearchCV(
         SVC(), {"C": [1, 10]}, cv=3, time_limit=1.5, scoring=one_second(clock)
     )
-    with pytest.raises(TimeoutError, match="before a single candidate was judged"):
+    with pytest.raises(TimeoutError, match=r"before a single .* pass halving=True\."):
         search.fit(X, y)
+    with pytest.raises(TimeoutError, match=r"time_limit, or take fewer .* folds\."):
+        search.set_params(halving=True).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores")
+def test_a_value_that_is_no_number_fails_its_own_fits_alone():
+    search = KernelSearchCV(SVC(), {"C": [1.0, "one"]}, cv=2)
+    with pytest.warns(FitFailedWarning, match="'C' parameter of SVC must be a float"):
+        search.fit(X, y)
+    assert search.best_params_ == {"C": 1.0}
 
 
 def test_a_search_goes_on_from_its_journal(tmp_path, counted):
@@ -722,6 +751,16 @@ BAD = {
     "an unknown part": ({"kernel__gamma": [1]}, ValueError, "no parameter"),
     "a distribution": ({"C": loguniform(1, 2)}, ValueError, "n_iter"),
     "a kernel of trees": ([RBF(0.1), SubsetTree()], TypeError, "SubsetTree"),
+    "no kernel": (
+        {"kernel": [RBF(0.1), 1]},
+        TypeError,
+        r"such as RBF\(\), .* kernel=1",
+    ),
+    "no such column": (
+        [On(7, RBF(0.1))],
+        IndexError,
+        "cannot try kernel=On.*from 0 to",
+    ),
 }
 
 

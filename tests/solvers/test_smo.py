@@ -20,7 +20,7 @@ from mercer.native.threads import set_threads, threads
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.held_rows import HeldRows, Offer, offered, searching
 from mercer.solvers.programs import nu_svc, nu_svr, one_class, quadratic, svc, svdd, svr
-from mercer.solvers.smo import SMO
+from mercer.solvers.smo import SMO, _Run
 
 
 def data(n=150, d=3, seed=0):
@@ -136,6 +136,63 @@ def test_held_rows_in_single_precision_serve_at_any_bound():
     function = gram @ problem.coef(held.value)
     assert problem.violation(held.value, function) <= 1e-3
     assert_allclose(held.dual, alone.dual, rtol=1e-4)
+
+
+@pytest.mark.parametrize("gamma, C", [(1e-3, 0.1), (0.1, 1), (3, 10), (30, 10)])
+def test_a_sample_of_sums_in_double_says_how_far_the_others_are_off(gamma, C):
+    X, y = data(1500)
+    places = np.arange(1500)[np.arange(1500) % 5 > 0]
+    gram = Gram(RBF(gamma), X[places])
+    problem = svc(gram, y[places], C)
+    with searching(offer_of(gram.kernel, X, places)):
+        held = SMO(objectives=False, working_set=300).solve(problem)
+    assert held.status == "optimal" and held.run.precision == "single"
+    function = gram @ problem.coef(held.value)
+    assert np.abs(held.function - function).max() <= held.rounding
+    assert problem.violation(held.value, function) <= held.violation + held.rounding
+    assert held.violation + held.rounding <= 1e-3
+
+
+@pytest.mark.parametrize("gamma, C", [(1e-3, 0.1), (0.1, 0.1), (3, 1), (30, 1)])
+def test_a_solve_goes_on_from_what_the_last_one_left(gamma, C):
+    X, y = data(1500)
+    solver = SMO(objectives=False, working_set=300)
+    places = np.arange(1500)[np.arange(1500) % 5 > 0]
+    gram = Gram(RBF(gamma), X[places])
+    offer = offer_of(gram.kernel, X, places)
+    before, problem = svc(gram, y[places], C), svc(gram, y[places], 10 * C)
+    with searching(offer):
+        first = solver.solve(before)
+        assert_allclose(offer.left.coef, before.coef(first.value), atol=1e-9 * C)
+        F = gram.kernel(X, X[places]) @ before.coef(first.value)
+        assert_allclose(offer.left.function, F, atol=1e-4)
+        # All of β grown by 10: none of its rows is read to begin with.
+        grown = problem.start(10 * first.value)
+        found = solver.solve(problem, start=grown)
+    with searching(offer_of(gram.kernel, X, places)):
+        alone = solver.solve(problem)
+    assert found.status == "optimal"
+    function = gram @ problem.coef(found.value)
+    assert problem.violation(found.value, function) <= 1e-3
+    assert_allclose(found.dual, alone.dual, rtol=1e-3)
+    assert found.run.rows < alone.run.rows
+
+
+def test_variables_that_violate_are_counted_at_the_best_level():
+    X, y = data(40)
+    problem = svc(Gram(RBF(0.5), X), y, 1.0)
+    rng = np.random.default_rng(2)
+    value = problem.start(np.clip(rng.normal(0.5, 1, 40), 0, 1))
+    F, tol = rng.normal(size=40), 0.1
+    down, up = problem.slopes(value, F)
+    levels = np.concatenate([down, up, down - tol, up + tol])
+    levels = np.concatenate([levels, levels - 1e-9, levels + 1e-9])
+    counts = [
+        np.sum((down - tol > level) | (up + tol < level))
+        for level in levels[np.isfinite(levels)]
+    ]
+    run = _Run(SMO(tol=tol), problem, None, 0.0, near=True)
+    assert run._violating(problem.sign * value, F) == min(counts)
 
 
 @pytest.mark.parametrize("name", ["svc", "svr", "one_class", "a bound for each"])

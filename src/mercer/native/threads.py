@@ -108,7 +108,10 @@ def set_threads(n: int) -> None:
 
 @contextmanager
 def at_most(n: int) -> Iterator[None]:
-    """Within, computations that this thread asks for use no more than n threads."""
+    """Within, computations that this thread asks for use no more than n threads.
+
+    With n = 0 as many as there are.
+    """
     before = _core.limit_threads(n)
     try:
         yield

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from traceback import format_exc
 from typing import Any
 
@@ -21,8 +23,9 @@ from mercer.machines.wrappers import answering_here
 from mercer.native.clock import Clock, OutOfTime, breakable, running
 from mercer.native.sorting import distinct
 from mercer.outcomes import Status
+from mercer.search.answers import answering, leaves_open
 from mercer.search.sharing import Group, Task, View
-from mercer.solvers.held_rows import searching
+from mercer.solvers.held_rows import Offer, searching
 
 EXACT = 1e-5  # of tol: a violation that is made of rounding
 MANY_STEPS = 1  # for each variable, from which on a start from a smaller C is worth it
@@ -63,6 +66,7 @@ def judge_fold(
     """The results of some candidates of a group in fold k, with their numbers."""
     task = group.task
     view: View | None = None
+    offer: Offer | None = None
     alone = _has_one_problem(machine, task)
     for chain in _chains(candidates, wanted, _goes_along_c(machine, rules)):
         fitted = None
@@ -74,14 +78,22 @@ def judge_fold(
             if view is None:
                 try:
                     with running(Clock(left)), breakable():
-                        view = group.view(k)
+                        view, offer = group.view(k), group.rows(k)
                 except OutOfTime:
                     return
             known = _is_solved_beyond(fitted, task)
-            fitted = _prepared(machine, fitted, candidates[number], view, alone)
+            warm = _starts_near(fitted, alone)
+            # Where tol leaves a label open, it is to be that of a fit on its own.
+            test = task.folds[k][1]
+            tries = not (warm or leaves_open(fitted, offer, test)) and (
+                _is_narrow(fitted)
+            )
+            fitted = _prepared(machine, fitted, candidates[number], view, warm or tries)
             try:
-                with searching(group.rows(k)):
-                    result = _judged(fitted, task, k, view, rules, begin, known)
+                with searching(offer):
+                    result = _judged(
+                        fitted, task, k, view, rules, begin, known, offer, tries
+                    )
             except TimeIsUp:
                 return
             yield number, result
@@ -133,8 +145,13 @@ def _chains(
         else:
             chain.append(number)
     for chain in chains:
-        chain.sort(key=lambda number: float(candidates[number].get("C", 0.0)))
+        chain.sort(key=lambda number: _size(candidates[number].get("C", 0.0)))
     return chains
+
+
+def _size(C: Any) -> float:
+    """What candidates are put in order by; one that is no number, which fails, last."""
+    return float(C) if isinstance(C, Real) else math.inf
 
 
 def _differ_in_c(candidates: Sequence[dict[str, Any]], one: int, other: int) -> bool:
@@ -149,17 +166,21 @@ def _differ_in_c(candidates: Sequence[dict[str, Any]], one: int, other: int) -> 
     )
 
 
-def _prepared(
-    machine: Any, before: Any, params: dict[str, Any], view: View, alone: bool
-) -> Any:
-    """The machine of a candidate, or that of the one before it with another C.
+def _starts_near(before: Any, alone: bool) -> bool:
+    """Whether a fit starts from the one before it, at a smaller C, whatever it finds.
 
     Parameters
     ----------
-    alone : whether it is the solution of one problem
+    alone : whether the machine is the solution of one problem
     """
+    return before is not None and ((alone and _is_settled(before)) or _is_hard(before))
+
+
+def _prepared(
+    machine: Any, before: Any, params: dict[str, Any], view: View, warm: bool
+) -> Any:
+    """The machine of a candidate, or that of the one before it with another C."""
     if before is not None:
-        warm = (alone and _is_settled(before)) or _is_hard(before)
         return before.set_params(C=params["C"], warm_start=warm)
     made = clone(machine).set_params(**clone(params, safe=False))
     return made if view.kernel is None else made.set_params(kernel=view.kernel)
@@ -176,6 +197,17 @@ def _is_settled(machine: Any) -> bool:
     sizes = np.abs(machine._of_points.coef)
     bounded = np.count_nonzero(sizes >= (1 - 1e-9) * machine.C)
     return bool(bounded < MANY_AT_BOUND * np.count_nonzero(sizes))
+
+
+def _is_narrow(machine: Any) -> bool:
+    """Whether every point is a support vector.
+
+    As where the kernel hardly knows two points as alike: what tol leaves open of a
+    coefficient then shows in f at its own point, and hardly anywhere else.
+    """
+    return hasattr(machine, "support_") and len(machine.support_) == int(
+        machine.shape_fit_[0]
+    )
 
 
 def _is_hard(machine: Any) -> bool:
@@ -203,10 +235,13 @@ def _judged(
     rules: Rules,
     begin: float,
     known: bool,
+    offer: Offer | None,
+    tries: bool,
 ) -> dict[str, Any]:
     """What scikit-learn's `_fit_and_score` returns, of points that are already split.
 
-    A machine that is `known` to be what a fit would give is only scored. Raises
+    A machine that is `known` to be what a fit would give is only scored. One that
+    `tries` a start is fitted afresh where that leaves a label open. Raises
     TimeIsUp where the time limit of the search ended the fit.
     """
     train, test = task.folds[k]
@@ -222,6 +257,9 @@ def _judged(
         try:
             if not known:
                 machine.fit(view.train, *targets, **fit_params)
+                if tries and leaves_open(machine, offer, test):
+                    machine.set_params(warm_start=False)
+                    machine.fit(view.train, *targets, **fit_params)
         except Exception as error:
             if limited.ended(error):
                 raise TimeIsUp from error
@@ -233,7 +271,8 @@ def _judged(
             raise TimeIsUp
         result["fit_time"] = time.time() - begin
         if result["fit_error"] is None:
-            result |= _scored(machine, task, view, y_train, y_test, train, test, rules)
+            able = answering(machine, offer, test, view.test)
+            result |= _scored(able, task, view, y_train, y_test, train, test, rules)
     result["n_test_samples"] = len(test)
     result["score_time"] = (
         0.0

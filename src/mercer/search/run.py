@@ -132,10 +132,13 @@ class Run:
         for rung, task in enumerate(rungs):
             done = self._judge_rung(rung, task, left, journal)
             if not done and not results.params:
+                fewer = "or take fewer points or folds"
+                if not self.search.halving:
+                    fewer = "take fewer points or folds, or pass halving=True"
                 raise TimeoutError(
                     f"KernelSearchCV(time_limit={self.search.time_limit:g}) ended "
                     "before a single candidate was judged on all folds. Raise "
-                    "time_limit, take fewer points or folds, or pass halving=True."
+                    f"time_limit, {fewer}."
                 )
             self.skipped += len(left) - len(done)
             for number in done:
@@ -336,8 +339,8 @@ def _side_by_side(works: Sequence[tuple[Group, int]], work: Any, workers: int) -
     config = get_config()
 
     def inside(group: Group, k: int) -> None:
-        # Where fits are short, threads of theirs would only be in each other's way.
-        most = max(1, threads() // workers) if group.begins_beside else threads()
+        # Threads of short fits would only be in each other's way.
+        most = max(1, threads() // workers) if group.fits_apart else threads()
         with config_context(**config), memory.sharing(1 / workers), at_most(most):
             work(group, k)
 

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _safe_split
 
+from mercer.data.checks import brief
 from mercer.data.partitions import Slices
 from mercer.data.points import Points, as_points, count, double, take
 from mercer.gram import Gram
@@ -41,6 +42,7 @@ from mercer.machines.words import as_kernel
 from mercer.maps import explicit, has_quick_map
 from mercer.native import memory
 from mercer.native.sorting import distinct
+from mercer.native.threads import at_most
 from mercer.solvers.auto.costs import on_features
 from mercer.solvers.held_rows import HeldRows, Offer
 from mercer.solvers.smo import SINGLE_FROM
@@ -135,6 +137,7 @@ class Group:
 
     word = "nothing"
     begins_beside = False  # whether others are to begin while this computes its K
+    fits_apart = False  # whether fits side by side have their own threads
 
     def __init__(self, task: Task, machine: Any):
         self.task, self.machine = task, machine
@@ -160,6 +163,7 @@ class SharedRows(Group):
     """
 
     word = "kernel rows in single precision for all folds"
+    fits_apart = True
 
     def __init__(self, task: Task, machine: Any, kernel: Kernel):
         super().__init__(task, machine)
@@ -170,7 +174,8 @@ class SharedRows(Group):
         with self.lock:
             if self._rows is None and len(self.members) * len(self.task.folds) >= MANY:
                 X = np.ascontiguousarray(double(as_points(self.task.X)))
-                self._rows = HeldRows(self.kernel, X, self._room())
+                with at_most(0):
+                    self._rows = HeldRows(self.kernel, X, self._room())
         return super().view(k)
 
     def _room(self) -> np.ndarray:
@@ -193,7 +198,7 @@ class SharedMatrix(Group):
     """K of all points, of which the matrix of each fold is a part."""
 
     word = "one kernel matrix for all folds"
-    begins_beside = True
+    begins_beside = fits_apart = True
 
     def __init__(self, task: Task, machine: Any, kernel: Kernel):
         super().__init__(task, machine)
@@ -390,13 +395,18 @@ def check_kernel(machine: Any, X: Points) -> None:
     """Refuse a kernel that does not compare such points."""
     if not isinstance(machine, KernelEstimator) or machine._precomputed:
         return
+    if not (isinstance(machine.kernel, str | Kernel) or callable(machine.kernel)):
+        raise TypeError(
+            "KernelSearchCV needs kernels such as RBF(), functions of points, or words "
+            f"such as 'rbf'; got kernel={brief(machine.kernel)}."
+        )
     points = as_points(X)
     try:
         if isinstance(machine.kernel, str) and is_structured(X):
             machine._validated_points(X)
         kernel = machine._resolved(points, None)
         kernel(take(points, slice(0, 1)))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, IndexError) as error:
         raise type(error)(
             f"KernelSearchCV cannot try kernel={machine.kernel!r} on these points: "
             f"{error}"

@@ -117,7 +117,8 @@ def _as_values(name: str, values: Any) -> Any:
         )
     if len(values) == 0:
         raise ValueError(
-            f"KernelSearchCV needs at least one value of {name!r}; got an empty list."
+            f"KernelSearchCV needs at least one value of {name!r}; got an empty list. "
+            "Leave it out to keep what the machine has."
         )
     return values
 

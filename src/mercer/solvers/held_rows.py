@@ -45,11 +45,36 @@ class HeldRows:
 
 
 @dataclass(frozen=True, eq=False)
+class Left:
+    """What a solve left: f = Σᵢ coefᵢ k(xᵢ, ·) at all points that there are rows of.
+
+    Its values are sums of float32 numbers, but for those of the solve's own points that
+    it summed in double.
+
+    Attributes
+    ----------
+    coef : of the points of the solve
+    function : (n,) array of f, without a bias, at all points
+    moved : Σ|Δcoef| over all that it was added up of
+    """
+
+    coef: np.ndarray
+    function: np.ndarray
+    moved: float
+
+
+@dataclass(eq=False)
 class Offer:
-    """The rows of some points: which of `rows` they are."""
+    """The rows of some points: which of `rows` they are.
+
+    Attributes
+    ----------
+    left : by the last solve that read them; None before
+    """
 
     rows: HeldRows
     places: np.ndarray
+    left: Left | None = None
 
     def serves(self, gram: Gram) -> bool:
         """Whether the Gram is that of these points."""

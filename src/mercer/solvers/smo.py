@@ -33,7 +33,7 @@ from mercer.solvers.class_pairs import (
     Precision,
     concluded,
 )
-from mercer.solvers.held_rows import Offer, offered
+from mercer.solvers.held_rows import Left, Offer, offered
 from mercer.solvers.limits import TimeLimit, check_time_limit
 
 SINGLE_FROM = 1000  # up to so many points double precision costs next to nothing
@@ -315,6 +315,7 @@ class _Found(NamedTuple):
     indefinite: bool
     checked: bool  # F was summed afresh from β, in double
     complete: bool  # and at all support vectors
+    sampled_error: float  # of F, where it was so at the extremes and a sample alone
     moved: float  # Σ|Δβ| over all that was added to F
     rows: Source
 
@@ -349,7 +350,7 @@ class _Run:
             if beta.any():
                 raise
             # Of f = 0 all is known without a single kernel value.
-            how = "time_limit", False, True, True, 0.0
+            how = "time_limit", False, True, True, 0.0, 0.0
             zeros = np.zeros(problem.gram.shape[0])
             return _Found(beta, zeros, dtype, *how, Source(_nothing, 0.0, 0.0))
         return self.on(source, beta, dtype, cache_bytes)
@@ -365,7 +366,7 @@ class _Run:
         problem, options = self.problem, self.options
         if dtype is np.float32 and not source.largest < LARGEST:
             nothing = np.zeros(problem.gram.shape[0])
-            how = "imprecise", False, False, True, 0.0
+            how = "imprecise", False, False, True, 0.0, 0.0
             return _Found(beta, nothing, dtype, *how, source)
         _refuse_unless_finite(problem.gram, source.largest)
         variables: Sequence[np.ndarray] | None = problem.plain
@@ -385,6 +386,14 @@ class _Run:
             index = np.append(np.arange(n) if problem.index is None else index, n)
             value = np.append(value, -value.sum())
         target, lower, upper, tube = variables
+        function = np.empty(source.size or problem.gram.shape[0])
+        known: tuple[Any, ...] = ()
+        if source.offer is not None:
+            begun = self._begun(source.offer, value)
+            before, moved = np.empty(0), 0.0
+            if begun is not None:
+                value, before, function, moved = begun
+            known = before, moved
         index = source.numbered(index, problem.gram.shape[0])
         program = _core.Program(
             target,
@@ -404,10 +413,11 @@ class _Run:
             near=self.near,
             watch=self.watch and self._watched,
         )
-        function = np.empty(source.size or problem.gram.shape[0])
-        result = source.solve(program, value, function)
-        if source.places is not None:
-            function = function[source.places]
+        result = source.solve(program, value, function, *known)
+        if source.offer is not None:
+            coef = problem.coef(problem.sign * value[: len(problem)])
+            source.offer.left = Left(coef, function, result.moved)
+            function = function[source.offer.places]
         self.iterations += result.iterations
         self.rows += result.rows
         self.hits += result.hits
@@ -419,9 +429,55 @@ class _Run:
             result.indefinite,
             result.checked,
             result.complete,
+            result.sampled_error,
             result.moved + source.moved,
             source,
         )
+
+    def _begun(
+        self, offer: Offer, start: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float] | None:
+        """A start whose Kβ is known for the most part; None without one.
+
+        It is known of every multiple of β that the last solve left. Where the start is
+        one, β having grown with its bounds, those from 1 on are as feasible, and the
+        one with the fewest variables to move is taken.
+
+        Returns β, a β that F is of, F, and Σ|Δβ| over all that F was added up of.
+        """
+        problem, left = self.problem, offer.left
+        if not self.near or left is None or problem.index is not None:
+            return None
+        if problem.group is not None or len(left.coef) != len(start):
+            return None
+        F = left.function[offer.places]
+        size = float(np.abs(left.coef).max(initial=0.0))
+        grown = float(np.abs(start).max(initial=0.0)) / size if size else 0.0
+        rounding, scale, value = 1e-12 * grown * size, 1.0, start
+        if grown > 1 and np.abs(start - grown * left.coef).max() <= rounding:
+            least = self._violating(start, grown * F)
+            scale = grown
+            # ½s²βᵀKβ - s target·β is least at this s.
+            square = float(left.coef @ F)
+            best = float(problem.target @ left.coef) / square if square > 0 else grown
+            best = max(1.0, best)
+            if best < grown:
+                near = problem.sign * (best * left.coef)
+                other = problem.sign * problem.start(near)
+                if self._violating(other, best * F) < least:
+                    scale, value = best, other
+        before = scale * left.coef
+        same = np.abs(value - before) <= rounding
+        before[same] = value[same]
+        return value, before, scale * left.function, scale * left.moved
+
+    def _violating(self, beta: np.ndarray, function: np.ndarray) -> int:
+        """How many variables violate their condition by tol, at the best level."""
+        down, up = self.problem.slopes(self.problem.sign * beta, function)
+        # A level on its way up passes the slopes that it has to be above, or below.
+        ends = np.concatenate([down - self.options.tol, up + self.options.tol])
+        passed = np.repeat([-1, 1], len(down))[np.argsort(ends, kind="stable")]
+        return len(down) + int(np.cumsum(passed).min())
 
     def _time_left(self) -> float:
         if self.options.time_limit is None:
@@ -496,6 +552,7 @@ class _Run:
         moved = 0.0 if found.checked else found.moved
         source = found.rows
         rounding = problem.rounding(value, source.entry_error, moved, source.largest)
+        rounding += found.sampled_error
         # A small share of a large bound can be more than what rounding does to F.
         off = source.largest * float(np.abs(moves).sum())
         if off > rounding / 8:
@@ -537,12 +594,13 @@ def _product(gram: Gram, moves: np.ndarray) -> np.ndarray:
 class Source(NamedTuple):
     """Where rows come from: the call into the core, and what their values are like."""
 
-    # of a program, the value to begin with and the array for F
-    solve: Callable[[_core.Program, np.ndarray, np.ndarray], _core.SolverResult]
+    # of a program, the value to begin with and the array for F; of rows on offer also
+    # the value that F is of, empty for none, and Σ|Δβ| of what F was added up of
+    solve: Callable[..., _core.SolverResult]
     largest: float  # max |k(x, x)|
     entry_error: float  # of a value in double, in units of 2⁻⁵³ times the largest
     size: int = 0  # of a matrix that has the rows of more points
-    places: np.ndarray | None = None  # of these points in it
+    offer: Offer | None = None  # whose matrix that is
     working_set: int = 0  # the core chooses by the size of its matrix
     moved: float = 0.0  # Σ|Δβ| over all that F at the start was added up of
     times: Callable[[np.ndarray], np.ndarray] | None = None  # Kβ; None to ask the Gram
@@ -550,9 +608,10 @@ class Source(NamedTuple):
 
     def numbered(self, index: np.ndarray, n: int) -> np.ndarray:
         """The points of variables as the rows number them; n stands for none."""
-        if self.places is None:
+        if self.offer is None:
             return index
-        return np.append(self.places, self.size)[index if len(index) else np.arange(n)]
+        places = np.append(self.offer.places, self.size)
+        return places[index if len(index) else np.arange(n)]
 
 
 def _nothing(*_: Any) -> _core.SolverResult:
@@ -604,7 +663,7 @@ def _held_source(offer: Offer) -> Source:
         _largest(rows.recipe, [rows.points], np.float32),
         _core.entry_error(rows.recipe, rows.points),
         size,
-        offer.places,
+        offer,
         0 if size <= FULL else int(np.clip(n // 5, *WORKING_SETS)),
     )
 
