@@ -9,7 +9,11 @@ import pytest
 import scipy.sparse as sp
 from looped import looped
 from numpy.testing import assert_allclose
+from scipy.special import expit
+from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.gaussian_process import kernels as gaussian
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -22,6 +26,8 @@ from mercer import (
     SVR,
     Centered,
     Conformal,
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
     Graph,
     KernelKMeans,
     KernelKNNClassifier,
@@ -29,6 +35,7 @@ from mercer import (
     KernelPCA,
     KernelPerceptron,
     KernelRidge,
+    KernelSearchCV,
     KernelSGDClassifier,
     Linear,
     Normalized,
@@ -37,6 +44,7 @@ from mercer import (
     On,
     OneClassSVM,
     PartialTree,
+    ParzenClassifier,
     ParzenDensity,
     Polynomial,
     Precomputed,
@@ -181,6 +189,95 @@ def test_regressors_are_taken_apart(machine):
     assert_adds_up(explain(machine, Z[::40, :3]), machine.predict(Z[::40, :3]))
 
 
+@looped(
+    "machine",
+    [
+        GaussianProcessClassifier(1.0 * RBF(0.5)),
+        GaussianProcessClassifier(1.0 * RBF(0.5), multi_class="one_vs_one"),
+        GaussianProcessClassifier(1.0 * Linear() + Polynomial(2), optimizer=None),
+        GaussianProcessClassifier(2.0 * Linear(), multi_class="one_vs_one"),
+        GaussianProcessClassifier(2.0 * gaussian.RBF() + gaussian.WhiteKernel()),
+    ],
+)
+def test_the_latent_means_of_a_gaussian_process_are_taken_apart(machine):
+    machine.fit(Z[::3], y[::3])
+    parts = machine.base_estimator_.estimators_
+    values = np.column_stack([part.expansion_(Z[::40]) for part in parts])
+    for by in (None, "terms", "points"):
+        found = explain(machine, Z[::40], by=by, n=3)
+        assert_adds_up(found, values)
+        assert [len(one) for one in found] == [3] * 4
+    one = explain(machine, Z[::40], output=1)
+    assert_adds_up(one, values[:, 1])
+    assert one[0].output == found[0][1].output
+    assert_adds_up(explain(machine, Z[::40], output=found[0][2].output), values[:, 2])
+
+
+def test_the_latent_mean_is_the_sum_of_slopes_of_the_likelihood():
+    new, known, target = Z[::40], Z[:100], np.repeat([0, 1], 50)
+    machine = GaussianProcessClassifier(1.5 * RBF(0.5), optimizer=None)
+    machine.fit(known, target)
+    coef = target - expit(machine.latent_mean_and_variance(known)[0])
+    found = explain(machine, new, n=1000, by="points")
+    assert_adds_up(found, machine.latent_mean_and_variance(new)[0])
+    K = 1.5 * RBF(0.5)(new, known)
+    for one, row in zip(found, K, strict=True):
+        assert one.bias == 0 and one.output == "1 against 0"
+        for part in one.parts:
+            i = int(part.name.removeprefix("point "))
+            assert_allclose(part.value, row[i] * coef[i], atol=1e-6)
+
+
+def test_pairs_of_classes_of_a_gaussian_process_are_named_for_where_f_is_positive():
+    machine = GaussianProcessClassifier(1.0 * Linear(), multi_class="one_vs_one")
+    names = np.array(["a", "b", "c"])
+    machine.fit(Z, names[y])
+    found = explain(machine, Z[[0, 60, 120]], by="points", n=1000)
+    outputs = [one.output for one in found[0]]
+    assert outputs == ["b against a", "c against a", "c against b"]
+    for row, own in zip(found, "abc", strict=True):
+        for one in row:
+            first, second = one.output.split(" against ")
+            assert own not in (first, second) or (one.total > 0) == (own == first)
+    # Points have the numbers they have in the fit: of c against b there is no a.
+    numbers = {int(part.name.removeprefix("point ")) for part in found[0][2].parts}
+    assert min(numbers) >= 50 and max(numbers) == 149
+    assert [row.output for row in machine.top_features(1)] == outputs
+    weights = machine.top_features(4).of("b against a")
+    w = {row.name: row.weight for row in weights}
+    [one] = explain(machine, Z[:1], output="b against a", n=10)
+    root = np.sqrt(machine.kernel_[0].factor)
+    for part in one.parts:
+        x = Z[0, int(part.name.removeprefix("x"))]
+        assert_allclose(part.value, root * x * w[part.name], rtol=1e-9)
+
+
+def test_kernels_of_scikit_learn_are_taken_apart_by_points_alone():
+    kernel = 2.0 * gaussian.RBF() + gaussian.WhiteKernel()
+    machine = GaussianProcessRegressor(kernel, normalize_y=True)
+    machine.fit(Z[:, :3], 5 + Z[:, 3])
+    found = explain(machine, Z[::40, :3])
+    assert_adds_up(found, machine.predict(Z[::40, :3]))
+    assert found[0].by == "points"
+    with pytest.raises(ValueError, match='use by="terms" or by="points"'):
+        explain(machine, Z[:1, :3], by="coordinates")
+
+
+def test_a_search_is_explained_by_the_machine_it_found():
+    pipeline = make_pipeline(StandardScaler(), SVC(kernel=RBF(0.5)))
+    grid = GridSearchCV(pipeline, {"svc__C": [0.1, 1.0]})
+    for search in (KernelSearchCV(SVC(), {"C": [0.1, 1.0]}), grid):
+        with pytest.raises(Exception, match="not fitted"):
+            explain(search, Z[:1])
+        search.fit(Z, y)
+        best = search.best_estimator_
+        last = best[-1] if hasattr(best, "steps") else best
+        given = best[:-1].transform(Z[:3]) if hasattr(best, "steps") else Z[:3]
+        assert_adds_up(explain(search, Z[:3]), last.expansion_(given))
+    with pytest.raises(ValueError, match=r"GridSearchCV\(refit=False\) keeps no"):
+        explain(clone(grid).set_params(refit=False).fit(Z, y), Z[:3])
+
+
 def test_several_targets_have_a_column_each():
     machine = KernelRidge(kernel=RBF(0.5)).fit(Z[:, :2], Z[:, 2:])
     found = explain(machine, Z[:3, :2])
@@ -239,6 +336,7 @@ def test_precomputed_kernel_values_are_taken_apart_by_points():
         [one] = explain(machine, given[:1], output=1)
         assert one.output == "0 against 2"
         assert_allclose(one.total, machine.expansion_(given[:1])[0, 1])
+        assert one.gradient is None
 
 
 def test_sparse_and_single_precision_points_are_taken_apart():
@@ -332,6 +430,9 @@ def test_a_machine_without_an_expansion_is_refused():
     voted = KernelPerceptron(kernel=RBF(2.0), variant="voted").fit(Z[y < 2], TWO)
     with pytest.raises(TypeError, match="voted perceptron"):
         explain(voted, Z[:1])
+    windows = ParzenClassifier().fit(Z, y)
+    with pytest.raises(TypeError, match="ParzenClassifier has no expansion_"):
+        explain(windows, Z[:1])
     with pytest.raises(TypeError, match="machine of this library"):
         explain(StandardScaler().fit(Z), Z)
 
@@ -356,6 +457,9 @@ def test_bad_input_is_refused_with_the_way_out():
         explain(machine, Z[:1, :2])
     with pytest.raises(TypeError, match="Spectrum compares strings"):
         explain(strings, [Graph([(0, 1)]), Graph([])])
+    trees = SVC(kernel=SubsetTree()).fit(["(S (A a))", "(B b)"], [0, 1])
+    with pytest.raises(TypeError, match="SubsetTree compares trees; point 0 is a"):
+        explain(trees, Z[:2])
     with pytest.raises(Exception, match="not fitted"):
         explain(SVC(), Z)
     with pytest.raises(Exception, match="not fitted"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from mercer.data.checks import brief
 from mercer.data.points import Points, each
 from mercer.explanations.explanation import Explanation, checked_number
-from mercer.explanations.functions import function_of
+from mercer.explanations.functions import Function, chosen, functions_of
 from mercer.explanations.items import kind_of
 from mercer.explanations.ways import WAYS, found_by
 
@@ -32,7 +33,9 @@ def explain(
 
     Parameters
     ----------
-    machine : fitted, with an `expansion_`; or a pipeline that ends with one
+    machine : fitted, with an `expansion_`; a pipeline that ends with one, or a search
+        that found one. Of a GaussianProcessClassifier the mean of the latent f is
+        explained, before it is made a probability
     by : "features", the coordinates of φ with their places, of kernels with an explicit
         map; "items", the letters, nodes or atoms that these are made of, with their
         shares of features and bias; "coordinates", the Shapley values of columns, of
@@ -59,17 +62,25 @@ def explain(
     n = checked_number(n)
     if by is not None and by not in WAYS:
         raise ValueError(f"by is one of {', '.join(WAYS)}, or None; got {brief(by)}.")
-    function = function_of(machine, X)
+    functions = functions_of(machine, X)
     if columns is not None:
-        function = replace(function, columns=_names_of(function.X, columns))
-    several = function.several and output is None
-    function = function.only(output)
+        names = _names_of(functions[0].X, columns)
+        functions = [replace(function, columns=names) for function in functions]
+    one = len(functions) == 1 and not functions[0].several
+    each_function = [
+        _explained(function, by, n) for function in chosen(functions, output)
+    ]
+    out = [list(chain(*some)) for some in zip(*each_function, strict=True)]
+    return [some[0] for some in out] if one or output is not None else out
+
+
+def _explained(function: Function, by: str | None, n: int) -> list[list[Explanation]]:
+    """For each point an explanation of each output."""
+    totals = function.values()  # first: points that the kernel is not for are named
     found, way = found_by(function, by, n)
-    totals = function.values()
     points = each(function.X)
-    out: list[Any] = []
-    for i, parts in enumerate(found):
-        some = [
+    return [
+        [
             Explanation(
                 points[i],
                 function.outputs[j],
@@ -84,8 +95,8 @@ def explain(
             )
             for j in range(len(function.outputs))
         ]
-        out.append(some if several else some[0])
-    return out
+        for i, parts in enumerate(found)
+    ]
 
 
 def _names_of(X: Points, columns: Sequence[str]) -> list[str]:

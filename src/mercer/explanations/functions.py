@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +20,8 @@ from mercer.data.points import Points, as_points, count, double
 from mercer.kernels.base import Kernel
 from mercer.kernels.slopes import slopes, slopes_of_square
 from mercer.kernels.vector import is_vectors
-from mercer.machines.base import Machine
+from mercer.kernels.ways import Precomputed
+from mercer.machines.base import KernelSum, Machine
 from mercer.maps import FeatureExpansion
 
 
@@ -73,20 +75,8 @@ class Function:
             inner = self.kernel.matmul(self.X, self.model.points, self.coef)
         return inner + self.squares()[:, None] + self.bias
 
-    def only(self, output: str | int | None) -> Function:
-        """The function with one of its outputs; None for all."""
-        if output is None:
-            return self
-        c = len(self.outputs)
-        if output in self.outputs:
-            j = self.outputs.index(str(output))
-        elif isinstance(output, int | np.integer) and 0 <= output < c:
-            j = int(output)
-        else:
-            raise ValueError(
-                f"This machine has no output {brief(output)}; its outputs, 0 to "
-                f"{c - 1}, are {', '.join(map(repr, self.outputs))}."
-            )
+    def only(self, j: int) -> Function:
+        """The function with one of its outputs."""
         return replace(
             self,
             coef=self.coef[:, [j]],
@@ -99,7 +89,8 @@ class Function:
         """∂f/∂x at point i."""
 
         def gradient() -> np.ndarray | None:
-            if not (is_vectors(self.X) and isinstance(self.model, OnPoints)):
+            of_vectors = is_vectors(self.X) and not _is_of_places(self.kernel)
+            if not (of_vectors and isinstance(self.model, OnPoints)):
                 return None
             Z, points = (_dense(part) for part in (self.X[[i]], self.model.points))
             W = self.coef[:, j][None]
@@ -111,44 +102,90 @@ class Function:
         return gradient
 
 
+def chosen(functions: list[Function], output: str | int | None) -> list[Function]:
+    """The function that has this output, with no other; None for all."""
+    if output is None:
+        return functions
+    of = [(f, j) for f in functions for j in range(len(f.outputs))]
+    names = [f.outputs[j] for f, j in of]
+    if output in names:
+        place = names.index(str(output))
+    elif isinstance(output, int | np.integer) and 0 <= output < len(of):
+        place = int(output)
+    else:
+        raise ValueError(
+            f"This machine has no output {brief(output)}; its outputs, 0 to "
+            f"{len(of) - 1}, are {', '.join(map(repr, names))}."
+        )
+    function, j = of[place]
+    return [function.only(j)]
+
+
+def _is_of_places(kernel: Kernel) -> bool:
+    """Whether points are numbers of rows of a matrix, along which nothing changes."""
+    some = map(_is_of_places, kernel.children())
+    return isinstance(kernel, Precomputed) or any(some)
+
+
 def _dense(X: Any) -> np.ndarray:
     return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
 
 
-def function_of(machine: Any, X: Points) -> Function:
+def functions_of(machine: Any, X: Points) -> list[Function]:
+    """What a machine says of the points, a function for each of its kernels."""
     if isinstance(machine, Pipeline):
         check_is_fitted(machine)
         columns = None
         if len(machine) > 1:
             columns = _columns_out(machine[:-1], X)
             X = machine[:-1].transform(X)
-        function = function_of(machine[-1], X)
-        return function if columns is None else replace(function, columns=columns)
+        functions = functions_of(machine[-1], X)
+        if columns is None:
+            return functions
+        return [replace(function, columns=columns) for function in functions]
+    if isinstance(machine, BaseSearchCV):
+        check_is_fitted(machine, "cv_results_")
+        if not hasattr(machine, "best_estimator_"):
+            raise ValueError(
+                f"{type(machine).__name__}(refit={machine.refit!r}) keeps no fitted "
+                "machine. Use refit=True, or fit one with best_params_."
+            )
+        return functions_of(machine.best_estimator_, X)
     if not isinstance(machine, Machine):
         raise TypeError(
-            f"explain takes a machine of this library, or a pipeline that ends with "
-            f"one; got {brief(machine)}."
+            f"explain takes a machine of this library, or a pipeline or a search that "
+            f"ends with one; got {brief(machine)}."
         )
     check_is_fitted(machine)
-    f, scale, bias, square = machine._as_sum()
+    sums, outputs = machine._as_sums(), machine._output_names()
     X = double(machine._validated_points(as_points(X), reset=False))
+    functions = []
+    for part in sums:
+        functions.append(_function(machine, part, X, outputs[: part.f.n_outputs]))
+        outputs = outputs[part.f.n_outputs :]
+    return functions
+
+
+def _function(
+    machine: Machine, part: KernelSum, X: Points, outputs: list[str]
+) -> Function:
+    f = part.f
     if isinstance(getattr(f, "points", None), Blocks):
         raise ValueError(
             f"The {type(machine).__name__} stands on points that are read in blocks. "
             "Fit it on points in memory, or on Nystrom(kernel, size)."
         )
-    coef = scale * f.coef.reshape(len(f.coef), f.n_outputs)
     columns = getattr(machine, "feature_names_in_", None)
     return Function(
         f,
         X,
-        coef,
-        np.broadcast_to(np.asarray(bias, dtype=float), (f.n_outputs,)),
-        machine._output_names(),
+        part.scale * f.coef.reshape(len(f.coef), f.n_outputs),
+        np.broadcast_to(np.asarray(part.bias, dtype=float), (f.n_outputs,)),
+        outputs,
         f.coef.ndim == 2,
         None if columns is None else [str(name) for name in columns],
-        _point_names(machine, len(f.coef)),
-        square,
+        _point_names(machine, part),
+        part.square,
         getattr(machine, "approximation_", f.kernel),
     )
 
@@ -160,10 +197,10 @@ def _columns_out(steps: Pipeline, X: Points) -> list[str] | None:
         return None
 
 
-def _point_names(machine: Any, n: int) -> Callable[[int], str]:
+def _point_names(machine: Machine, part: KernelSum) -> Callable[[int], str]:
     if hasattr(machine, "approximation_"):
         return lambda i: f"landmark {i}"
-    index = getattr(machine, "support_", None)
-    if index is None or len(index) != n:
+    index = getattr(machine, "support_", None) if part.places is None else part.places
+    if index is None or len(index) != len(part.f.coef):
         return lambda i: f"point {i}"
     return lambda i: f"point {int(index[i])}"

@@ -6,7 +6,7 @@ import hashlib
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,23 @@ class Dual:
         return 1 if self.coef.ndim == 1 else self.coef.shape[1]
 
 
+class KernelSum(NamedTuple):
+    """scale · (f(x) - f.bias) + bias + square · k(x, x), what a machine says of x.
+
+    Attributes
+    ----------
+    f : the expansion, on points or on features
+    places : the numbers of the points of f among those of the fit; None for `support_`,
+        or all of them in order
+    """
+
+    f: Any
+    scale: float
+    bias: Any
+    square: float = 0.0
+    places: np.ndarray | None = None
+
+
 class Machine(KernelEstimator):
     """f(x) = Σᵢ coefᵢ k(xᵢ, x) + bias behind scikit-learn's `fit` and `predict`.
 
@@ -138,7 +155,11 @@ class Machine(KernelEstimator):
             raise ValueError(f"top_features needs n ≥ 1; got n={n!r}.")
         outputs = self._output_names()
         columns = getattr(self, "feature_names_in_", None)
-        found = heaviest_features(self._as_sum()[0], int(n), columns)
+        found = [
+            some
+            for part in self._as_sums()
+            for some in heaviest_features(part.f, int(n), columns)
+        ]
         rows = [
             FeatureWeight(name, weight, output)
             for output, some in zip(outputs, found, strict=True)
@@ -146,15 +167,19 @@ class Machine(KernelEstimator):
         ]
         return TopFeatures(tuple(rows), tuple(outputs))
 
-    def _as_sum(self) -> tuple[Any, float, Any, float]:
-        """f, a, b, c of a (f(x) - bias) + b + c k(x, x), what the machine says of x."""
+    def _as_sums(self) -> list[KernelSum]:
+        """What the machine says of x, a sum for each kernel; its outputs in order."""
+        return [self._as_sum()]
+
+    def _as_sum(self) -> KernelSum:
         f = getattr(self, "expansion_", None)
         if f is None:
             raise TypeError(
                 f"{type(self).__name__} has no expansion_, no sum over points or "
-                "features that could be taken apart."
+                "features that could be taken apart. SVC, KernelRidge and all machines "
+                "with an expansion_ have one."
             )
-        return f, 1.0, f.bias, 0.0
+        return KernelSum(f, 1.0, f.bias)
 
     def _output_names(self) -> list[str]:
         """What the columns of f speak for; the class that f > 0 means comes first."""
@@ -163,7 +188,7 @@ class Machine(KernelEstimator):
             return [f"{classes[1]} against {classes[0]}"]
         if classes is not None:
             return names(classes, getattr(self, "multiclass", "ovr"))
-        f = self._as_sum()[0]
+        f = self._as_sum().f
         if f.coef.ndim == 1:
             return [""]
         return [f"{self._output_word} {j}" for j in range(f.n_outputs)]

@@ -20,7 +20,7 @@ from mercer.gram import Gram
 from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.vector import Linear, about_the_middle
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import Machine
+from mercer.machines.base import KernelSum, Machine
 from mercer.machines.checks import TIME_LIMIT, checked_parameters, checked_weight
 from mercer.machines.labels import available_if
 from mercer.machines.progress import CallbackSupportMixin, Watcher, reporting, watching
@@ -503,14 +503,15 @@ class KernelKMeans(
 
     _output_word = "cluster"
 
-    def _as_sum(self) -> tuple[Any, float, Any, float]:
+    def _as_sum(self) -> KernelSum:
         """‖φ(x) - μ_c‖² = k(x, x) - 2 f_c(x)."""
         if self._volume is not None:
             raise TypeError(
                 "Distances of a normalised cut are divided by the degree of a point, "
                 "and so no sum that could be taken apart."
             )
-        return self.expansion_, -2.0, -2 * np.asarray(self.expansion_.bias), 1.0
+        f = self.expansion_
+        return KernelSum(f, -2.0, -2 * np.asarray(f.bias), 1.0)
 
     @property
     def _n_features_out(self) -> int:

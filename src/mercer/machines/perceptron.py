@@ -29,7 +29,13 @@ from mercer.kernels.nystrom import Nystrom
 from mercer.kernels.operators import Constant, without_constant
 from mercer.kernels.vector import Linear
 from mercer.kernels.ways import Precomputed
-from mercer.machines.base import Machine, biases, of_weights, on_landmarks
+from mercer.machines.base import (
+    KernelSum,
+    Machine,
+    biases,
+    of_weights,
+    on_landmarks,
+)
 from mercer.machines.checks import TIME_LIMIT, checked_parameters
 from mercer.machines.labels import (
     available_if,
@@ -545,7 +551,7 @@ class KernelPerceptron(MistakeDriven):
         """The class of each of the m points of X."""
         return self._chosen(self.decision_function(X))
 
-    def _as_sum(self) -> tuple[Any, float, Any, float]:
+    def _as_sum(self) -> KernelSum:
         if self.variant == "voted":
             raise TypeError(
                 "The votes of a voted perceptron are no sum that could be taken apart. "

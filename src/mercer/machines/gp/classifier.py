@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.data.points import Points, count, double, take
 from mercer.expansion import Expansion
 from mercer.gram import Gram
+from mercer.machines.base import KernelSum
 from mercer.machines.checks import checked_parameters
 from mercer.machines.gp.base import GaussianProcess, ScikitLearnKernel, blocks
 from mercer.machines.labels import check_classes, encoded
@@ -34,7 +35,12 @@ ROOM = 24.0  # bytes for a pair of points, while a kernel is learnt
 
 @dataclass(frozen=True, eq=False)
 class BinaryProcess:
-    """One class against others: f, its variance, and the evidence of its kernel."""
+    """One class against others: f, its variance, and the evidence of its kernel.
+
+    Parameters
+    ----------
+    index : the numbers of its points among those of the fit; None for all of them
+    """
 
     expansion_: Expansion
     problem: LogisticEvidence
@@ -42,6 +48,7 @@ class BinaryProcess:
     theta: np.ndarray
     curve: list[Any]
     run: Run
+    index: np.ndarray | None = None
 
     @property
     def kernel_(self) -> Any:
@@ -258,7 +265,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         kernel, _ = free.at(theta)
         mode = near.mode(kernel)
         f = Expansion(kernel, points, mode.coef)
-        return BinaryProcess(f, problem, mode, theta, curve, run)
+        return BinaryProcess(f, problem, mode, theta, curve, run, index)
 
     def _store(self, found: list[BinaryProcess]) -> None:
         self.__dict__.pop("expansion_", None)
@@ -288,6 +295,21 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     def kernel_(self) -> Any:
         kernels = [part.kernel_ for part in self._processes()]
         return kernels[0] if len(kernels) == 1 else kernels
+
+    def _as_sums(self) -> list[KernelSum]:
+        """The mean of each latent f, Σᵢ (∂ ln p(yᵢ | fᵢ) / ∂fᵢ) k(xᵢ, x)."""
+        if hasattr(self, "expansion_"):  # all have one kernel
+            return [self._as_sum()]
+        return [
+            KernelSum(part.expansion_, 1.0, 0.0, places=part.index)
+            for part in self._processes()
+        ]
+
+    def _output_names(self) -> list[str]:
+        if len(self.classes_) == 2 or self.multi_class == "one_vs_rest":
+            return super()._output_names()
+        # f > 0 is for the second class of a pair.
+        return [f"{b} against {a}" for a, b in combinations(self.classes_, 2)]
 
     def decision_function(self, X: Points) -> np.ndarray:
         """f / √(1 + πv/8), v its variance: (m,), or a column each for more classes.

@@ -19,7 +19,7 @@ from mercer.data.points import Points, count, double
 from mercer.expansion import Expansion
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.machines.base import WeightedGram
+from mercer.machines.base import KernelSum, WeightedGram
 from mercer.machines.checks import checked_parameters
 from mercer.machines.labels import check_same
 from mercer.machines.svm.base import COMMON_CONSTRAINTS, FRACTION, SupportVectorMachine
@@ -328,9 +328,9 @@ class SVDD(OneClass):
         c = self.expansion_
         return Expansion(c.kernel, double(c.points), c.coef, c.bias)
 
-    def _as_sum(self) -> tuple[Any, float, Any, float]:
+    def _as_sum(self) -> KernelSum:
         """radius² - ‖φ(x) - c‖² = 2 c(x) - k(x, x) + what does not depend on x."""
-        return self.expansion_, 2.0, -self._square - self.offset_, -1.0
+        return KernelSum(self.expansion_, 2.0, -self._square - self.offset_, -1.0)
 
     def _depth(self, X: Points) -> np.ndarray:
         c, X = self._centre, double(X)
