@@ -35,6 +35,7 @@ _ARGUMENTS = {
     "dpotri": "c idi i",
     "dpotrs": "c iid id ii",
     "dpocon": "c idi ddd ii",
+    "dtpqrt": "iiii di di di d i",
     "dtrtri": "cc idi i",
     "dtrtrs": "ccc iid id ii",
     "dsymm": "cc ii d di di d di",
@@ -214,17 +215,32 @@ def bordered(R: np.ndarray, B: np.ndarray, D: np.ndarray) -> np.ndarray | None:
 
 
 def dropped(R: np.ndarray, place: int) -> np.ndarray:
-    """The factor of A without a row and its column, by the R of A."""
-    n = len(R)
+    """The factor of A without a row and its column, by the R of A, zero below it.
+
+    What is below and right of them, R₂, becomes the triangle of [R₂; r], r the row.
+    """
+    n, m = len(R), len(R) - 1 - place
     smaller = np.zeros((n - 1, n - 1), order="F")
     smaller[:place, :place] = R[:place, :place]
     smaller[:place, place:] = R[:place, place + 1 :]
-    if place < n - 1:
-        # Rotations make a triangle of what is below and beside the row that leaves.
-        tail = np.array(R[place:, place:])
-        _, tail = scipy.linalg.qr_delete(np.eye(n - place), tail, 0, which="col")
-        tail = tail[:-1] * np.where(tail.diagonal() < 0, -1.0, 1.0)[:, None]
-        smaller[place:, place:] = tail
+    tail = smaller[place:, place:]
+    routine = _routine("dtpqrt") if R.dtype == np.float64 else None
+    if m and routine:
+        tail[:] = R[place + 1 :, place + 1 :]
+        row, width, info = R[place, place + 1 :].copy(), min(PANEL, m), ctypes.c_int()
+        T, room = np.empty((width, m), order="F"), np.empty(width * m)
+        interruptible(
+            routine, 1, m, 0, width, tail, n - 1, row, 1, T, width, room, info,
+            work=4.0 * m * m,
+        )  # fmt: skip
+    elif m:
+        # Rotations of the triangle with the row above it.
+        found = scipy.linalg.qr_delete(
+            np.eye(n - place), np.array(R[place:, place:]), 0, which="col"
+        )[1]
+        tail[:] = found[:-1]
+    negative = np.flatnonzero(tail.diagonal() < 0)
+    tail[negative] *= -1.0
     return smaller
 
 

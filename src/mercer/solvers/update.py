@@ -27,7 +27,8 @@ from mercer.solvers.box_certificate import solution_of
 from mercer.solvers.boxqp import BoxQP
 from mercer.solvers.rounding import UNIT
 
-FIRST, LARGEST = 64, 512  # variables of a working set, doubled from round to round
+FIRST, LARGEST = 64, 2048  # variables of a working set, doubled from round to round
+BLOCK = 512  # rows that are computed at a time
 ROUNDS = 1000
 ROOM = 64  # points that may come before rows of K are copied
 
@@ -72,8 +73,8 @@ class RowStore:
             for t, i in enumerate(numbers):
                 if i in self.kept:
                     daxpy(self.kept[i], out, n=self.n, a=factor[t])
-        for begin in range(0, len(missing), LARGEST):
-            some = missing[begin : begin + LARGEST]
+        for begin in range(0, len(missing), BLOCK):
+            some = missing[begin : begin + BLOCK]
             block = self._rows(points[some])
             if len(out):
                 out += factor[some] @ block
@@ -208,7 +209,9 @@ class Nearly:
             chosen, violation = self._chosen(size)
             if violation < tol * (1 - 1e-3):
                 break
-            found = self._solved(chosen, max(violation / 8, tol / 4), solver)
+            # No closer than it has to be: in a flat problem that would move the many
+            # variables that are at rest.
+            found = self._solved(chosen, max(violation / 8, 0.75 * tol), solver)
             steps += found.run.iterations
             self.move(chosen, found.value)
             self.recent = chosen[: size // 2]

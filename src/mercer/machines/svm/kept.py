@@ -22,6 +22,7 @@ from mercer.machines.base import WeightedGram
 from mercer.machines.checks import check_kind, index_of
 from mercer.outcomes import Run
 from mercer.solvers.boxqp import BoxQP
+from mercer.solvers.multiple import to_be_weighed
 from mercer.solvers.smo import SMO
 from mercer.solvers.update import Nearly, RowStore, with_room
 
@@ -61,8 +62,8 @@ class Kept:
 
 
 def tight(tol: float) -> SMO:
-    """What solves small problems."""
-    return SMO(tol, cache_mb=64.0, precision="double")
+    """What solves small problems, whose objectives nobody asks for."""
+    return SMO(tol, cache_mb=64.0, precision="double", objectives=False)
 
 
 def add(machine: Any, X: Points, y: Any, sample_weight: Any) -> None:
@@ -313,6 +314,12 @@ def _check_can(machine: Any, name: str) -> None:
         raise ValueError(
             f"{name}(probability=True) fits probabilities on all points; add would "
             "leave them behind. Use probability=False, or fit."
+        )
+    if isinstance(machine.kernel, Kernel) and to_be_weighed(machine.kernel):
+        raise ValueError(
+            f"{name}.add goes on with the kernel as it is, and the weights of a "
+            "MultipleKernel are learnt from all points. Fit, and add to a machine with "
+            "these: MultipleKernel(kernels, weights=fitted.kernel_weights_)."
         )
     if np.isinf(float(getattr(machine, "C", 1.0))):
         raise ValueError(f"{name}.add needs a finite C; got C=inf.")
