@@ -27,7 +27,7 @@ from mercer import (
 )
 from mercer.paths import nu_path, ridge_path, svm_path, svr_path
 
-DATA = Path(os.environ.get("MERCER_DATA", Path(__file__).parents[2] / "shared/data"))
+DATA = Path(os.environ.get("MERCER_DATA") or Path(__file__).parents[2] / "shared/data")
 
 
 def grid(side):
@@ -285,7 +285,7 @@ def test_ridge_for_every_reg_is_that_of_fits(targets, weighted):
 
 def test_ridge_paths_refuse_what_they_cannot_follow():
     path = ridge_path("linear", [[1.0], [2.0], [3.0]], [1.0, 2.0, 2.5])
-    for bad in (0, -1.0, np.inf, np.nan):
+    for bad in (0, -1.0, np.inf, np.nan, None, "1"):
         with pytest.raises(ValueError, match="0 < λ"):
             path(bad)
     with pytest.raises(ValueError, match="positive semidefinite"):
@@ -312,7 +312,10 @@ def test_a_path_of_regressions_is_in_one_parameter(options):
             {"sample_weight": [1, 1, 0]},
             "> 0",
         ),
-        (RBF(1.0), [[0.0], [1.0]], [0, 1], {"C_max": 0}, "C_max > 0"),
+        (RBF(1.0), [[0.0], [1.0]], [0, 1], {"C_max": 0}, "C_max > 0, inf for"),
+        (RBF(1.0), [[0.0], [1.0]], [0, 1], {"C_max": np.nan}, "got C_max=nan"),
+        (RBF(1.0), [[0.0], [1.0]], [0, 1], {"C_max": "1"}, "got C_max='1'"),
+        (RBF(1.0), [[0.0], [1.0]], [0, 1], {"C_max": None}, "got C_max=None"),
         (Sigmoid(), [[0.0], [1.0]], [0, 1], {}, "positive semidefinite"),
         (
             Precomputed(np.array([[0.0, 1], [1, 0]])),
@@ -326,6 +329,14 @@ def test_a_path_of_regressions_is_in_one_parameter(options):
 def test_bad_input_is_refused(kernel, X, y, options, message):
     with pytest.raises(ValueError, match=message):
         svm_path(kernel, X, y, **options)
+
+
+def test_a_path_has_machines_for_numbers_on_it():
+    path = svm_path(RBF(1.0), [[0.0], [1.0]], [0, 1], C_max=10.0)
+    for bad in (-1.0, 0.0, np.nan, np.inf, 20.0, None, "1", [1.0, 2.0]):
+        with pytest.raises(ValueError, match="knows C from 0 to 10"):
+            path(bad)
+    assert path(np.array(1.0)).C == 1.0
 
 
 def real_sets():

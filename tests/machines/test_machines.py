@@ -330,3 +330,13 @@ def test_cross_validation_splits_points_of_any_kind(kernel, points):
     y = targets(machine)
     found = cross_val_predict(machine, points(5, N), y, cv=3)
     assert found.shape == y.shape and np.isfinite(found).all()
+
+
+def test_targets_that_are_strings_are_named_whatever_the_points():
+    for X, kernel in (
+        (["ab", "ba", "bb"], mercer.Spectrum(1)),
+        (np.eye(3), mercer.RBF(1.0)),
+    ):
+        for machine in (KernelRidge(kernel=kernel), mercer.SVR(kernel=kernel)):
+            with pytest.raises(ValueError, match=r"needs y as .* numbers; 'u', of poi"):
+                machine.fit(X, np.array(["u", "v", "v"]))

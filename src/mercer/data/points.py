@@ -222,7 +222,7 @@ def _array_field(X: Vectors, name: Any) -> Points:
 def _no_such_column(X: Vectors, name: Any) -> IndexError:
     return IndexError(
         f"On({name!r}, ...) reads columns that points with {X.shape[1]} columns do not "
-        "have."
+        f"have. Columns are numbered from 0 to {X.shape[1] - 1}."
     )
 
 

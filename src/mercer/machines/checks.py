@@ -325,7 +325,9 @@ def index_of(index: Any, n: int, name: str) -> np.ndarray:
         )
     given = np.where(given < 0, given + n, given)
     if len(distinct(given)) < len(given):
-        raise ValueError(f"{name}.remove got a point twice: {given.tolist()}.")
+        raise ValueError(
+            f"{name}.remove got a point twice: {brief(given.tolist())}. Name each once."
+        )
     if len(given) == n:
         raise ValueError(f"{name}.remove would leave no point; it has {n}.")
     return given
@@ -341,7 +343,8 @@ def check_kind(machine: Any, known: Points, X: Points) -> None:
     if frames[0] != frames[1] or (not frames[0] and kinds[0] != kinds[1]):
         raise TypeError(
             f"{type(machine).__name__}.add needs points of the type that the machine "
-            f"has, {type(known).__name__}; got {type(X).__name__}."
+            f"has, {type(known).__name__}; got {type(X).__name__}. Bring them to that "
+            "type first."
         )
 
 

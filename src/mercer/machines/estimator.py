@@ -373,7 +373,7 @@ class KernelEstimator(BaseEstimator, ABC):
                 X = self._structured(X, reset=reset)
             check_consistent_length(X, y)
         if y_checks.get("y_numeric") and y.dtype.kind not in "biuf":
-            with self._naming_strings(X, y):
+            with self._naming_strings(None, y):
                 y = y.astype(float)
         self._borrows = borrowed(X, given)
         return X, y

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.gram import Gram
+from mercer.kernels.checks import is_number
 from mercer.native import lapack
 
 
@@ -28,10 +29,19 @@ def largest(gram: Gram) -> float:
     return float(np.max(np.abs(gram.diag()), initial=0.0)) or 1.0
 
 
+def number_of(value: Any) -> float:
+    """A number, or one in an array of its own; NaN for anything else."""
+    value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
+    return float(value) if is_number(value) else np.nan
+
+
 def checked_end(name: str, value: Any) -> float:
-    if not value > 0:
-        raise ValueError(f"A path needs {name} > 0; got {name}={value!r}.")
-    return float(value)
+    number = number_of(value)
+    if not number > 0:
+        raise ValueError(
+            f"A path needs {name} > 0, inf for the whole of it; got {name}={value!r}."
+        )
+    return number
 
 
 def check_most(most: Any) -> None:

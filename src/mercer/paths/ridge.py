@@ -17,7 +17,11 @@ from mercer.gram import Gram
 from mercer.machines.ridge import KernelRidge
 from mercer.native import lapack
 from mercer.outcomes import Run, Solution, Status, Watch
-from mercer.paths.checks import check_psd, check_weights
+from mercer.paths.checks import (
+    check_psd,
+    check_weights,
+    number_of,
+)
 from mercer.solvers.linear import LinearSystem, WeightedSystem
 
 
@@ -86,7 +90,7 @@ class RidgePath:
         )
 
     def _checked(self, reg: Any) -> float:
-        number = float(reg)
+        number = number_of(reg)
         if not 0 < number < np.inf:
             raise ValueError(f"A path of KernelRidge needs 0 < λ < ∞; got {reg!r}.")
         return number

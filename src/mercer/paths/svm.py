@@ -25,6 +25,7 @@ from mercer.paths.checks import (
     check_weights,
     checked_end,
     largest,
+    number_of,
 )
 from mercer.paths.curves import (
     ErrorCurve,
@@ -158,7 +159,7 @@ class Path:
 
     def _checked(self, value: Any) -> float:
         low, high = self.domain
-        theta = float(value)
+        theta = number_of(value)
         if not ((low <= theta <= high and 0 < theta < np.inf) or theta == low > 0):
             raise ValueError(
                 f"This path knows {self.parameter} from {low:.6g} to {high:.6g}, and "
