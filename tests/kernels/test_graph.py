@@ -457,7 +457,7 @@ def test_graphs_pass_through_a_search_and_data_frames():
 
 def molecules(name):
     folder = Path(__file__).resolve().parents[3] / "shared" / "data"
-    file = Path(os.environ.get("MERCER_DATA", folder)) / f"graphs_{name}.jsonl.gz"
+    file = Path(os.environ.get("MERCER_DATA") or folder) / f"graphs_{name}.jsonl.gz"
     if not file.exists():
         pytest.skip(f"no {file.name} in the folder that MERCER_DATA names")
     with gzip.open(file, "rt") as lines:

@@ -560,7 +560,7 @@ def test_nu_regression_weighs_kernels_too(data):
     [
         (lambda: MultipleKernel([]), "needs a list of kernels, one or more"),
         (lambda: MultipleKernel(RBF()), "needs a list of kernels"),
-        (lambda: MultipleKernel([RBF(), "rbf"]), "made of kernels"),
+        (lambda: MultipleKernel([RBF(), "rbf"]), r"of kernels; .* such as RBF\(\)"),
         (lambda: MultipleKernel([RBF], 1), r"Write RBF\(\)"),
         (lambda: MultipleKernel([RBF()], 0.5), "norm ≥ 1"),
         (lambda: MultipleKernel([RBF()], np.nan), "norm ≥ 1"),
