@@ -353,10 +353,18 @@ class ComputedRows(FeatureRows):
         assert self.landmarks is not None
         return found, self.landmarks.turned(sums)
 
-    def _pull_beside(self, rows: slice, values: np.ndarray) -> None:
-        """Add k(L, x)V of some points, where V is asked for beside other sums."""
+    def _pull_beside(self, first: int, some: slice, values: np.ndarray) -> None:
+        """Add k(L, x)V of some points, where V is asked for beside other sums.
+
+        Parameters
+        ----------
+        first : of the rows that one thread reads, in which `some` are
+        """
         if self._beside is not None:
-            self._pulls[rows.start] = tall.pull_rows(values, self._beside[rows])
+            V = self._beside[first + some.start : first + some.stop]
+            found = tall.pull_rows(values, V)
+            known = self._pulls.get(first)
+            self._pulls[first] = found if known is None else known + found
 
     def sums_of_squares(self, weights: np.ndarray, around_mean: bool) -> np.ndarray:
         """AΦᵀHΦAᵀ for weights h ≥ 0, less what a constant takes away if that is asked.
@@ -437,7 +445,7 @@ class ComputedRows(FeatureRows):
         # Sums that go on after an error in reading would lack what was read before.
         whole = self.landmarks is not None and not isinstance(self.X, Blocks)
         if whole and U.dtype == np.float64:
-            self._pull_beside(rows, U)
+            self._pull_beside(rows.start, slice(0, len(U)), U)
         if middle is not None:
             U, own = np.subtract(U, middle, out=U if own else None), True
         return U, own

@@ -228,7 +228,7 @@ class SingleRows(ComputedRows):
                 self.landmarks.fill_products(points, part[some])
             out[some] = part[some]
             out[some] -= middle
-        self._pull_beside(rows, part)
+            self._pull_beside(rows.start, some, part[some])
         return out, True
 
     def _middle(self) -> np.ndarray | None:
