@@ -183,6 +183,7 @@ class _Run:
                 return self._untrained(at)
             self.method.sharper()  # there is time for one product, and that is true
         goal, polished, best = self.options.tol * self.problem.zero_loss, 0, np.inf
+        steps = 0
         for round in range(self.options.max_iter + 1):
             self._look(at)
             status = self._status(at, goal, round)
@@ -201,11 +202,16 @@ class _Run:
                     status = "optimal"
             best = min(best, self.violation)
             if status:
-                return self._solution(at, status, round)
-            if not self._advance(at):
-                if not self.method.sharper():
-                    return self._solution(at, self._stuck(at, goal), round)
+                return self._solution(at, status, steps)
+            if self._advance(at):
+                steps += 1
+            elif self.method.sharper():
                 at.g = self.method.times(at.c)
+                self._biased(at)  # a step takes b for the best one
+            else:
+                status = self._stuck(at, goal)
+                if status != "stalled" or not self.method.finer():
+                    return self._solution(at, status, steps)
         raise AssertionError("the last round has a status")
 
     def _untrained(self, at: _Point) -> Solution:
@@ -420,6 +426,8 @@ class _Factored:
     def sharper(self) -> bool:
         return False
 
+    finer = sharper
+
     def __init__(self, problem: Penalized):
         self.sums = problem.sums
         self.reg, self.products, self.refuted = problem.strength, 0, False
@@ -516,8 +524,8 @@ class _Iterated:
         before, self.sharp = self.sharp, True
         return not before
 
-    def _sharpened(self) -> bool:
-        """Whether steps were in single precision, and are not from now on."""
+    def finer(self) -> bool:
+        """From now on steps are in double precision, too; False if they were."""
         if not self.fast.single:
             return False
         self.fast = Products(self.gram, dtype=np.float64, pulse=self.pulse)
@@ -563,7 +571,7 @@ class _Iterated:
             )
 
         found = search()
-        if not found.convex and self._sharpened():
+        if not found.convex and self.finer():
             found = search()
         # What is negative in a kernel that is proved is rounding.
         self.refuted |= not found.convex and not self.proved
