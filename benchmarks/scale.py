@@ -259,7 +259,7 @@ def main():
         data, options.set = real_data(name), name
         n, d = data.X.shape
         # Of proteins and images more are needed.
-        shares = {"casp": ("17/20", "1/2"), "skin": ("1/2", "1/3")}.get(name, ("same",))
+        shares = {"casp": ("9/10", "1/2"), "skin": ("1/2", "1/3")}.get(name, ("same",))
         names = rows_of(data.kinds, options.peers, shares)
         table(f"{name}, {n:,} x {d}", names, options)
 

@@ -33,6 +33,17 @@ void bind_products(nb::module_& m) {
                   sums.data());
       },
       nb::arg("M").noconvert(), nb::arg("V").noconvert(), nb::arg("sums").noconvert());
+  m.def(
+      "tall_squares",
+      [](Matrix<T> M, std::optional<Vector<T>> h, Output<double> sums) {
+        check(sums.shape(0) == M.shape(1) && sums.shape(1) == M.shape(1) &&
+                  (!h || h->shape(0) == M.shape(0)),
+              "tall_squares needs (n, p), (n,) or None, and (p, p).");
+        WithoutLock unlocked;
+        tall_squares(M.data(), extent(M.shape(0)), extent(M.shape(1)), h ? h->data() : nullptr,
+                     sums.data());
+      },
+      nb::arg("M").noconvert(), nb::arg("h").noconvert().none(), nb::arg("sums").noconvert());
 }
 
 }  // namespace

@@ -393,6 +393,9 @@ struct Loops {
   // sums[c·p + j] += Σᵢ M[i·p + j] v[i·q + c], both for n rows, many, and few columns c < q.
   void (*tall_times)(const T* M, Index n, Index p, const T* w, Index ld, Index q, double* out);
   void (*tall_pull)(const T* M, Index n, Index p, const T* v, Index q, double* sums);
+  // sums[i·p + j] += Σₜ left[i, t] right[j, t] over so many steps t, for j in a panel of the p
+  // columns and i in that panel or a later one; panels stand one after another.
+  void (*squares)(const T* left, const T* right, Index steps, Index p, double* sums);
   void (*exp)(const T* x, T* out, Index count);
   void (*solve_working_set)(WorkingSet<T>&);
   void (*add_rows)(double* F, const T* const* rows, const double* factors, Index count, Index from,

@@ -832,6 +832,51 @@ void tall_pull(const T* M, Index n, Index p, const T* v, Index q, double* sums) 
   }
 }
 
+// The products of a panel with one that is not before it, added to their place.
+template <class T>
+void square_of_panels(const T* left, const T* right, Index steps, Index rows, Index columns,
+                      double* sums, Index ld) {
+  constexpr int width = panel_width<T>, L = lanes<double>;
+  T square[width * width];
+  for (Index t = 0; t < steps; t += stretch<T>) {
+    Index some = steps - t < stretch<T> ? steps - t : stretch<T>;
+    for (int k = 0; k < width; k += tile_rows<T>) {
+      const T* x = left + t * width + k;
+      const T* y = right + t * width;
+      t == 0 ? tile<Product, true, T>(x, y, some, square + k * width, width)
+             : tile<Product, false, T>(x, y, some, square + k * width, width);
+    }
+  }
+  for (Index k = 0; k < rows; ++k) {
+    double* to = sums + k * ld;
+    const T* from = square + k * width;
+    if (columns == width) {
+      MERCER_UNROLL
+      for (int c = 0; c < width; c += L) store<double>(to + c, load(to + c) + widened(from + c));
+    } else {
+      for (Index c = 0; c < columns; ++c) to[c] += static_cast<double>(from[c]);
+    }
+  }
+}
+
+template <class T>
+void squares(const T* left, const T* right, Index steps, Index p, double* sums) {
+  constexpr int width = panel_width<T>;
+  // Panels that stay in the L2 cache while all those before them pass.
+  constexpr Index bytes = 3 * 131072;
+  Index group = bytes / (steps * width * static_cast<Index>(sizeof(T)));
+  group = (group > 1 ? group : 1) * width;
+  for (Index first = 0; first < p; first += group) {
+    Index last = p - first < group ? p : first + group;
+    for (Index j = 0; j < last; j += width) {
+      for (Index i = j > first ? j : first; i < last; i += width) {
+        square_of_panels(left + i * steps, right + j * steps, steps, p - i < width ? p - i : width,
+                         p - j < width ? p - j : width, sums + i * p + j, p);
+      }
+    }
+  }
+}
+
 template <class T>
 void exp_of_array(const T* x, T* out, Index count) {
   constexpr int L = lanes<T>;
@@ -868,6 +913,7 @@ constexpr Loops<T> table = {panel_width<T>,
                             row_products<T>,
                             tall_times<T>,
                             tall_pull<T>,
+                            squares<T>,
                             exp_of_array<T>,
                             solve_working_set<T>,
                             add_rows<T>,

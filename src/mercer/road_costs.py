@@ -17,7 +17,7 @@ import numpy as np
 from mercer.data.blocks import Blocks
 from mercer.data.points import take
 from mercer.gram import Gram
-from mercer.kernels.nystrom import POOL, Nystrom
+from mercer.kernels.nystrom import FEW, Nystrom
 from mercer.kernels.ways import Precomputed
 from mercer.native import lapack
 from mercer.solvers.cholesky import Cholesky
@@ -172,7 +172,7 @@ class Costs(NamedTuple):
     def _chosen(self, n: float) -> float:
         """Pivoting, in multiplications at the speed of a matrix product."""
         p = float(self.road.columns)
-        return 2.5 * min(n, POOL * p) * p**2 + 4 * p**3
+        return 2.5 * min(n, FEW * p) * p**2 + 4 * p**3
 
     def rows_of_map(self, n: float) -> float:
         """Φ made, then rows of ΦΦᵀ by SMO: those of points with a coefficient.

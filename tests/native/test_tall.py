@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from mercer import _core
 from mercer.native import tall
 from mercer.native.threads import set_threads, threads
 
@@ -83,3 +84,50 @@ def test_only_tall_matrices_in_order_gain():
     assert tall.suits(M, 1) and tall.suits(M, tall.MOST)
     assert not tall.suits(M, tall.MOST + 1)
     assert not tall.suits(M[:10], 1) and not tall.suits(np.asfortranarray(M), 1)
+
+
+@pytest.fixture(params=[True, False], ids=["core", "BLAS"])
+def road(request, monkeypatch):
+    monkeypatch.setattr(tall, "core_squares", lambda: request.param)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_squares_are_sums_over_rows(dtype, road):
+    # One row, one column, parts of panels and several pieces of rows.
+    for n, p in [(0, 3), (1, 1), (7, 5), (300, 33), (1000, 97), (90, 400)]:
+        M = RNG.normal(size=(n, p)).astype(dtype)
+        wide = M.astype(float)
+        signs = RNG.normal(size=n)
+        for h in (None, np.abs(signs), signs):
+            factor = np.ones(n) if h is None else h.astype(dtype).astype(float)
+            expected = np.zeros((p, p))
+            for one, row in zip(factor, wide, strict=True):
+                expected += one * np.outer(row, row)
+            narrow = None if h is None else h.astype(dtype)
+            found = tall.squares(M, narrow)
+            unit = 2.0**-21 if dtype == np.float32 else 2.0**-49
+            scale = np.abs(wide).T @ (np.abs(factor)[:, None] * np.abs(wide))
+            assert found.shape == (p, p)
+            assert (np.abs(found - expected) <= unit * np.sqrt(n) * scale).all()
+            assert (np.abs(found - found.T) <= unit * np.sqrt(n) * scale).all()
+            sums = np.full((p, p), 2.0)
+            tall.add_squares(np.asfortranarray(M), narrow, sums)
+            added = np.tril(sums - 2)
+            assert_allclose(
+                added, np.tril(found), rtol=1e-5, atol=1e-4 * scale.max(initial=0)
+            )
+
+
+def test_squares_leave_their_matrix_alone_unless_it_is_spare(road):
+    M, h = RNG.normal(size=(50, 20)), RNG.random(50)
+    before = M.copy()
+    first = tall.squares(M, h)
+    assert (M == before).all()
+    assert_allclose(tall.squares(M, h, spare=True), first, rtol=1e-12, atol=1e-12)
+
+
+def test_squares_of_the_core_check_what_they_are_given():
+    M, sums = np.ones((4, 3)), np.zeros((3, 3))
+    for h, out in [(np.ones(3), sums), (None, np.zeros((3, 4)))]:
+        with pytest.raises(ValueError, match="tall_squares needs"):
+            _core.tall_squares(M, h, out)

@@ -109,34 +109,40 @@ class Pivoting:
         """The rows of F at the landmarks: a lower triangle, K_LL = lower lowerᵀ."""
         return np.asfortranarray(self._rows(self.chosen))
 
-    def run(self) -> bool:
+    def run(self, most: int | None = None) -> bool:
         """Choose landmarks up to `most` or the goal; whether a goal was reached.
 
         It ends before, too, where those there are span all points.
+
+        Parameters
+        ----------
+        most : fewer for now; None for the `most` there is room for
         """
+        most = self.most if most is None else most
         # Many small products, beside which threads of BLAS would wait.
         with one_blas_thread() if self.compiled else nullcontext():
-            return self._run()
+            return self._run(most)
 
-    def _run(self) -> bool:
+    def _run(self, most: int) -> bool:
         slack = 0.0
         while True:
             tick("landmarks", len(self.chosen) / self.most)
-            if self.goal is not None and self._remaining() <= self.goal * self.total:
+            if self.goal is not None and self.remaining() <= self.goal * self.total:
                 slack = self.rounding() / self.total if self.total else 0.0
-                if self._remaining() <= self._target(slack):
+                if self.remaining() <= self._target(slack):
                     return True
-            if len(self.chosen) == self.most or not self._extend(self._target(slack)):
+            left = most - len(self.chosen)
+            if not left or not self._extend(left, self._target(slack)):
                 return self.goal is None or self.trace_error() <= self.goal
 
     def _target(self, slack: float) -> float:
         return -np.inf if self.goal is None else (self.goal - slack) * self.total
 
-    def _remaining(self) -> float:
+    def remaining(self) -> float:
         """trace(K - FFᵀ), weighted."""
         return float(self.share @ np.maximum(self.left, 0))
 
-    def _extend(self, target: float) -> bool:
+    def _extend(self, most: int, target: float) -> bool:
         """One block of pivots more, or as many of it as reach the target trace."""
         open_share = self.share * np.where(
             self.left > self.cutoff * self.own, self.left, 0.0
@@ -144,8 +150,7 @@ class Pivoting:
         cumulative = np.cumsum(open_share)
         if not cumulative[-1] > 0:
             return False
-        m = len(self.chosen)
-        draws = self.rng.random(min(PROPOSALS, self.most - m)) * cumulative[-1]
+        draws = self.rng.random(min(PROPOSALS, most)) * cumulative[-1]
         last = np.flatnonzero(open_share)[-1]  # rounding may put a draw beyond it
         proposed = np.minimum(np.searchsorted(cumulative, draws, "right"), last)
         F = self._rows(proposed)
@@ -162,7 +167,7 @@ class Pivoting:
         self._add_columns(pivots, lower)
         t = len(pivots)
         if target > -np.inf:
-            after = self._remaining() - np.cumsum(self._squares(t))
+            after = self.remaining() - np.cumsum(self._squares(t))
             t = min(t, int(np.searchsorted(-after, -target)) + 1)
         self.left -= self._lengths(t)
         self.left[pivots[:t]] = 0.0
@@ -260,7 +265,7 @@ class Pivoting:
         """trace(K - K̃) / trace K on these points, no less: rounding is added."""
         if not self.total:
             return 0.0
-        return (self._remaining() + self.rounding()) / self.total
+        return (self.remaining() + self.rounding()) / self.total
 
     def rounding(self) -> float:
         """How far trace K̃, computed anew from k(X, L) by `lower`, may be from here.

@@ -51,7 +51,7 @@ from mercer.native import memory
 from mercer.native.clock import tick
 from mercer.native.interruptible import summed
 from mercer.native.lapack import eigh, factor, half
-from mercer.native.tall import even_blocks
+from mercer.native.tall import even_blocks, squares
 from mercer.native.threads import one_blas_thread
 from mercer.native.vectors import SHORT, Packed, Recipe, block, native_recipe
 from mercer.native.whole import WholePoints, whole_points
@@ -59,7 +59,9 @@ from mercer.native.whole import WholePoints, whole_points
 METHODS = ("pivoted", "uniform", "kmeans++")
 WELL_CONDITIONED = 1e4  # growth of rounding up to which φ is summed before it is turned
 FEW_LANDMARKS = 3000  # whose eigenvalues take a second or two
-POOL = 8  # points for each landmark, where not all are looked at
+# Points for each landmark, where not all are looked at: FEW of them, unless half of the
+# landmarks leave no more than QUICK of the trace. Then what is left is at rare points.
+FEW, POOL, QUICK = 4, 8, 0.01
 LONG = 2e10  # multiplications of pivoting among all points, a second or two
 NEAR_MB = 4.0  # of rows of features that are computed at a time
 MANY_SUMS = 256  # columns that threads share
@@ -87,8 +89,8 @@ class Nystrom(Approximation):
         probability proportional to k(x, x) - k̃(x, x); "uniform"; "kmeans++", by the
         squared distance in feature space from the landmarks before it. Where n · size
         numbers find no room, or n · size · (size + d) is above 2e10 with d coordinates
-        of vectors, landmarks are pivoted among 8 · size points drawn from all, and
-        `trace_error` is not known
+        of vectors, landmarks are pivoted among 4 · size points drawn from all, 8 · size
+        where they leave little, and `trace_error` is not known
     error : choose as many as trace(K - K̃) ≤ error · trace K takes; for "pivoted"
     seed : of what is random
 
@@ -205,9 +207,14 @@ class Nystrom(Approximation):
     ) -> Nystrom:
         """The kernel with landmarks pivoted among some of the points."""
         assert self.size is not None
-        some = np.sort(uniform(count(X), weight, POOL * self.size, rng))
-        own = None  # points are drawn by their weights already
-        search = Pivoting(kernel, take(X, some), own, self.size, None, rng)
+        drawn = uniform(count(X), weight, POOL * self.size, rng)
+        for number in (FEW, POOL):
+            some = np.sort(drawn[: number * self.size])
+            own = None  # points are drawn by their weights already
+            search = Pivoting(kernel, take(X, some), own, self.size, None, rng)
+            search.run(self.size // 2)
+            if search.remaining() > QUICK * search.total:
+                break
         search.run()
         chosen = search.chosen if len(search.chosen) else np.zeros(1, dtype=np.intp)
         found = self._changed(kernel=kernel, landmarks=owned(take(X, some[chosen])))
@@ -515,7 +522,7 @@ def _least_eigenvalue(lower: np.ndarray) -> float:
     compute, are asked where it has none.
     """
     m = len(lower)
-    K = np.asfortranarray(lower @ lower.T)
+    K = np.asfortranarray(squares(lower.T))
     # |·| sums to no less than the largest eigenvalue, of which rounding is a part.
     rounding = 8 * m * np.finfo(float).eps * float(np.abs(K).sum(axis=0).max())
     z = np.random.default_rng(0).normal(size=m)

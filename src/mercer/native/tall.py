@@ -1,4 +1,4 @@
-"""M W and MᵀV of many numbers that are held, M (n, p), and few columns.
+"""M W and MᵀV of many numbers that are held, M (n, p), and few columns; MᵀM.
 
 Such products take the time in which M is read. Every thread reads blocks of rows that
 stay near the processor, so that both products of a block read it from memory once.
@@ -16,7 +16,7 @@ import numpy as np
 from mercer import _core
 from mercer.native import memory
 from mercer.native.interruptible import multiply, summed
-from mercer.native.threads import threads
+from mercer.native.threads import instruction_set, threads
 
 BLOCK_MB = 2.0  # of float64 numbers that stay near the processor while they are read
 FEW = 2**20  # numbers that are read in less time than threads take to begin
@@ -84,6 +84,59 @@ def round_trip(
 
     sums = _sum(M, multiplied, W.shape[1])
     return V, np.ascontiguousarray(sums.T)
+
+
+def squares(
+    M: np.ndarray, h: np.ndarray | None = None, *, spare: bool = False
+) -> np.ndarray:
+    """MᵀM or Mᵀ diag(h) M, (p, p), by the thread that calls it.
+
+    Parameters
+    ----------
+    h : of either sign
+    spare : whether M may be written to
+    """
+    if not core_squares():
+        return _blas_squares(M, h, spare)
+    sums = np.zeros((M.shape[1],) * 2)
+    add_squares(M, h, sums)
+    return mirrored(sums)
+
+
+def add_squares(
+    M: np.ndarray, h: np.ndarray | None, sums: np.ndarray, *, spare: bool = False
+) -> None:
+    """Add `squares` to float64 sums, on and below the diagonal.
+
+    What is above it means nothing until `mirrored` has made a matrix of the sums.
+    """
+    if core_squares():
+        narrow = None if h is None else np.require(h, M.dtype, ["C", "A"])
+        _core.tall_squares(np.ascontiguousarray(M), narrow, sums)
+    else:
+        sums += _blas_squares(M, h, spare)
+
+
+def core_squares() -> bool:
+    """Whether the core multiplies M with itself, as quickly for a few rows at a time.
+
+    OpenBLAS does not use AVX-512 on every processor that has it. With AVX2 it is as
+    quick as the core, and with less it is quicker.
+    """
+    return instruction_set() == "avx512"
+
+
+def mirrored(sums: np.ndarray) -> np.ndarray:
+    """The symmetric matrix that has these numbers on and below its diagonal."""
+    return np.tril(sums) + np.tril(sums, -1).T
+
+
+def _blas_squares(M: np.ndarray, h: np.ndarray | None, spare: bool) -> np.ndarray:
+    if h is not None and np.any(h < 0):
+        return multiply((h[:, None] * M).T, M)
+    if h is not None:
+        M = np.multiply(M, np.sqrt(h)[:, None], out=M if spare else None)
+    return multiply(M.T, M)  # half the work, of M with itself
 
 
 def even_blocks(n: int, most: int) -> list[slice]:

@@ -271,11 +271,11 @@ class ComputedRows(FeatureRows):
         def multiplied(part: slice) -> tuple[np.ndarray, ...]:
             some = index[part]
             U = self._summed(some) if self.adds_values else self._part(some)
-            root = np.sqrt(weight[part])[:, None]
-            U *= root.astype(U.dtype, copy=False)  # a copy already, by its index
-            edge = root * border[part]
+            h, side = weight[part].astype(U.dtype), border[part]
+            edge = weight[part, None] * side
             across = U.T @ edge.astype(U.dtype, copy=False)
-            return multiply(U.T, U), across, edge.T @ edge
+            # A copy already, by its index.
+            return tall.squares(U, h, spare=True), across, edge.T @ side
 
         step = self._step(block_numbers())
         ends = range(0, len(index), step)
@@ -384,26 +384,36 @@ class ComputedRows(FeatureRows):
         blocks = even_blocks(self.shape[0], self._step(block_numbers(NORMAL_MB)))
         if not blocks:
             return np.zeros((self.shape[1],) * 2), np.zeros(self.shape[1])
-        negative, even = bool(np.any(weights < 0)), bool(np.all(weights == 1))
-        middle = self._middle()
-
+        even, middle = bool(np.all(weights == 1)), self._middle()
         room = threading.local()
 
         def multiplied(rows: slice) -> tuple[np.ndarray, ...]:
-            U, own = self._moved(rows, middle, room)
-            some = weights[rows].astype(U.dtype, copy=False)
-            if negative:
-                return multiply((some[:, None] * U).T, U), some @ U
-            some = np.sqrt(some)
-            U = U if even else np.multiply(U, some[:, None], out=U if own else None)
-            return multiply(U.T, U), some @ U  # half the work, of U with itself
+            sums, total = np.zeros((self.shape[1],) * 2), np.zeros(self.shape[1])
+            for strip in self._strips(rows):
+                U, own = self._moved(strip, middle, room)
+                h = weights[strip].astype(U.dtype, copy=False)
+                total += h @ U
+                tall.add_squares(U, None if even else h, sums, spare=own)
+            return sums, total
 
         sums, total = self._summed_over(blocks, multiplied, kept)
+        sums = tall.mirrored(sums)
         if middle is not None:
             moved = total + float(weights.sum()) / 2 * middle
             sums += np.multiply.outer(moved, middle) + np.multiply.outer(middle, moved)
             total += float(weights.sum()) * middle
         return sums, total
+
+    def _strips(self, rows: slice) -> list[slice]:
+        """The rows in pieces, from one reading to the next one near the processor."""
+        if not tall.core_squares():
+            return [rows]
+        first, length = rows.start, rows.stop - rows.start
+        step = self._step(block_numbers(TRIP_MB))
+        return [
+            slice(first + begin, first + min(begin + step, length))
+            for begin in range(0, length, step)
+        ]
 
     def _summed_over(
         self,
