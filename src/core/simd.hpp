@@ -49,6 +49,7 @@ template <class T>
 constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
 
 #define MERCER_INLINE inline __attribute__((always_inline))
+#define MERCER_LAMBDA __attribute__((always_inline))
 
 template <class T>
 MERCER_INLINE Vec<T> load(const T* p) {

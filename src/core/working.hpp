@@ -18,16 +18,50 @@ struct Best {
   Index at;
 };
 
-// Lane by lane the best so far; ties go to the lowest index.
-template <class T>
-MERCER_INLINE Best<T> lowest(Vec<T> value, Ints<T> at) {
-  Best<T> best{value[0], static_cast<Index>(at[0])};
-  for (int l = 1; l < lanes<T>; ++l) {
-    if (value[l] < best.value || (value[l] == best.value && at[l] < best.at)) {
-      best = {value[l], static_cast<Index>(at[l])};
+// Vectors of so many bytes.
+template <class T, int bytes>
+struct Vector {
+  typedef T V __attribute__((vector_size(bytes)));
+  typedef typename Simd<T>::Scalar I __attribute__((vector_size(bytes)));
+};
+
+// The least value and where it is; ties go to the lowest index.
+template <class T, int bytes = vector_bytes>
+MERCER_INLINE Best<T> lowest(typename Vector<T, bytes>::V value, typename Vector<T, bytes>::I at) {
+  if constexpr (bytes > 16) {
+    using V = typename Vector<T, bytes / 2>::V;
+    using I = typename Vector<T, bytes / 2>::I;
+    V values[2];
+    I places[2];
+    std::memcpy(values, &value, sizeof value);
+    std::memcpy(places, &at, sizeof at);
+    I lower = (values[1] < values[0]) | ((values[1] == values[0]) & (places[1] < places[0]));
+    return lowest<T, bytes / 2>(lower ? values[1] : values[0], lower ? places[1] : places[0]);
+  } else {
+    Best<T> best{value[0], static_cast<Index>(at[0])};
+    for (int l = 1; l < bytes / static_cast<int>(sizeof(T)); ++l) {
+      bool lower = (value[l] < best.value) | ((value[l] == best.value) & (at[l] < best.at));
+      best.value = lower ? value[l] : best.value;
+      best.at = lower ? static_cast<Index>(at[l]) : best.at;
     }
+    return best;
   }
-  return best;
+}
+
+// The largest value.
+template <class T, int bytes = vector_bytes>
+MERCER_INLINE T highest(typename Vector<T, bytes>::V value) {
+  if constexpr (bytes > 16) {
+    typename Vector<T, bytes / 2>::V values[2];
+    std::memcpy(values, &value, sizeof value);
+    return highest<T, bytes / 2>(values[1] > values[0] ? values[1] : values[0]);
+  } else {
+    T most = value[0];
+    for (int l = 1; l < bytes / static_cast<int>(sizeof(T)); ++l) {
+      most = value[l] > most ? value[l] : most;
+    }
+    return most;
+  }
 }
 
 template <class T>
@@ -37,26 +71,78 @@ MERCER_INLINE Ints<T> counting(Index from) {
   return at;
 }
 
+// Vectors whose least values are kept apart: the next one need not wait for the last.
+constexpr int apart = vector_bytes == 64 ? 4 : 2;
+
+// Lane by lane the least values so far and where they are, of every so many-th vector.
+template <class T>
+struct Lowest {
+  Vec<T> value[apart];
+  Ints<T> where[apart];
+
+  MERCER_INLINE Lowest(T most, Index from) {
+    for (int k = 0; k < apart; ++k) {
+      value[k] = broadcast(most);
+      where[k] = counting<T>(from);
+    }
+  }
+  MERCER_INLINE void take(int k, Vec<T> other, Ints<T> at) {
+    Ints<T> lower = other < value[k];
+    value[k] = select<T>(lower, other, value[k]);
+    where[k] = lower ? at : where[k];
+  }
+  MERCER_INLINE Best<T> best() const {
+    Vec<T> least = value[0];
+    Ints<T> at = where[0];
+    for (int k = 1; k < apart; ++k) {
+      Ints<T> lower = (value[k] < least) | ((value[k] == least) & (where[k] < at));
+      least = select<T>(lower, value[k], least);
+      at = lower ? where[k] : at;
+    }
+    return lowest<T>(least, at);
+  }
+};
+
+// How far ahead a row of the matrix is fetched, which may be too large for the nearer caches.
+template <class T>
+constexpr Index ahead = 1024 / static_cast<Index>(sizeof(T));
+
+// each(k, t) for the vectors from `from` to `to`, t being where one begins and k < apart its turn.
+template <class T, class Each>
+MERCER_INLINE void in_turn(Index from, Index to, Each&& each) {
+  constexpr Index stride = apart * lanes<T>;
+  Index t = from;
+  for (; t + stride <= to; t += stride) {
+    MERCER_UNROLL
+    for (int k = 0; k < apart; ++k) each(k, t + k * lanes<T>);
+  }
+  for (; t < to; t += lanes<T>) each(0, t);
+}
+
 // i = argmin of up over [from, to), and the largest of down; gradient moves by delta (a - b) first.
 template <class T>
 MERCER_INLINE Best<T> move_and_find(const WorkingSet<T>& w, Index from, Index to, const T* a,
-                                    const T* b, T delta, T& highest) {
-  Vec<T> least = broadcast(std::numeric_limits<T>::infinity()), most = -least;
-  Ints<T> where = counting<T>(from), at = where;
-  Vec<T> step = broadcast(delta);
-  for (Index t = from; t < to; t += lanes<T>) {
-    Vec<T> gradient = fma(step, load(a + t) - load(b + t), load(w.gradient + t));
-    store(w.gradient + t, gradient);
-    Vec<T> up = gradient + load(w.up + t), down = gradient + load(w.down + t);
-    Ints<T> lower = up < least;
-    least = select<T>(lower, up, least);
-    where = lower ? at : where;
-    most = select<T>(down > most, down, most);
+                                    const T* b, T delta, T& largest) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  Lowest<T> least(infinity, from);
+  Vec<T> most[apart];
+  for (auto& m : most) m = broadcast(-infinity);
+  const Vec<T> step = broadcast(delta);
+  const T *ups = w.up, *downs = w.down;
+  T* gradients = w.gradient;
+  Ints<T> at = counting<T>(from);
+  in_turn<T>(from, to, [&](int k, Index t) MERCER_LAMBDA {
+    __builtin_prefetch(b + t + ahead<T>);
+    Vec<T> gradient = fma(step, load(a + t) - load(b + t), load(gradients + t));
+    store(gradients + t, gradient);
+    least.take(k, gradient + load(ups + t), at);
+    Vec<T> down = gradient + load(downs + t);
+    most[k] = select<T>(down > most[k], down, most[k]);
     at += static_cast<typename Simd<T>::Scalar>(lanes<T>);
-  }
-  highest = most[0];
-  for (int l = 1; l < lanes<T>; ++l) highest = most[l] > highest ? most[l] : highest;
-  return lowest<T>(least, where);
+  });
+  for (int k = 1; k < apart; ++k) most[0] = select<T>(most[k] > most[0], most[k], most[0]);
+  largest = highest<T>(most[0]);
+  return least.best();
 }
 
 // Curvatures below this count as it: along such a pair the problem is flat, or not convex.
@@ -67,20 +153,20 @@ template <class T>
 MERCER_INLINE Best<T> second(const WorkingSet<T>& w, Index from, Index to, const T* row, T kii,
                              T up) {
   constexpr T tau = static_cast<T>(flat);
-  Vec<T> best = Vec<T>{};
-  Ints<T> where = counting<T>(from), at = where;
-  for (Index t = from; t < to; t += lanes<T>) {
-    Vec<T> gap = load(w.gradient + t) + load(w.down + t) - broadcast(up);
-    Vec<T> curve = broadcast(kii) + load(w.diagonal + t) - 2 * load(row + t);
+  Lowest<T> least(T{0}, from);
+  const Vec<T> own = broadcast(kii), least_up = broadcast(up);
+  const T *gradients = w.gradient, *downs = w.down, *diagonal = w.diagonal;
+  Ints<T> at = counting<T>(from);
+  in_turn<T>(from, to, [&](int k, Index t) MERCER_LAMBDA {
+    __builtin_prefetch(row + t + ahead<T>);
+    Vec<T> gap = load(gradients + t) + load(downs + t) - least_up;
+    Vec<T> curve = own + load(diagonal + t) - 2 * load(row + t);
     curve = select<T>(curve > tau, curve, broadcast(tau));
     gap = select<T>(gap > 0, gap, Vec<T>{});
-    Vec<T> gain = -(gap * gap) / curve;
-    Ints<T> better = gain < best;
-    best = select<T>(better, gain, best);
-    where = better ? at : where;
+    least.take(k, -(gap * gap) / curve, at);
     at += static_cast<typename Simd<T>::Scalar>(lanes<T>);
-  }
-  return lowest<T>(best, where);
+  });
+  return least.best();
 }
 
 // What can be added to the gradient for the slope upwards and downwards; ∓∞ where there is no way.
@@ -150,18 +236,31 @@ void solve_working_set(WorkingSet<T>& w) {
   }
 }
 
-// F[t] += Σᵣ factorᵣ rowᵣ[t] for from ≤ t < to.
+// F[t] += Σᵣ factorᵣ rowᵣ[t] for from ≤ t < to. Rows are far from each other in memory: while four
+// are added, the next four come near.
 template <class T>
 void add_rows(double* F, const T* const* rows, const double* factors, Index count, Index from,
               Index to) {
+  constexpr Index line = 64 / static_cast<Index>(sizeof(T));
   Index r = 0;
   for (; r + 4 <= count; r += 4) {
     const T *p0 = rows[r], *p1 = rows[r + 1], *p2 = rows[r + 2], *p3 = rows[r + 3];
+    const T* const* next = r + 8 <= count ? rows + r + 4 : rows + r;
+    const T *q0 = next[0], *q1 = next[1], *q2 = next[2], *q3 = next[3];
     double f0 = factors[r], f1 = factors[r + 1], f2 = factors[r + 2], f3 = factors[r + 3];
-    for (Index t = from; t < to; ++t) {
+    auto add = [&](Index t) MERCER_LAMBDA {
       F[t] += (f0 * static_cast<double>(p0[t]) + f1 * static_cast<double>(p1[t])) +
               (f2 * static_cast<double>(p2[t]) + f3 * static_cast<double>(p3[t]));
+    };
+    Index t = from;
+    for (; t + line <= to; t += line) {
+      __builtin_prefetch(q0 + t);
+      __builtin_prefetch(q1 + t);
+      __builtin_prefetch(q2 + t);
+      __builtin_prefetch(q3 + t);
+      for (Index k = t; k < t + line; ++k) add(k);
     }
+    for (; t < to; ++t) add(t);
   }
   for (; r < count; ++r) {
     const T* p = rows[r];
