@@ -365,7 +365,7 @@ void bind_of(nb::module_& m) {
               "smo_held needs a number before for each variable, or none.");
         HeldRows<T> rows(matrix.data(), recipe, X, Poll(poll), &originals);
         ProgramArrays given(program);
-        given.options.refines = sizeof(T) == 4;
+        given.options.samples = true;
         Known known{view(before), {function.data(), function.shape(0)}, moved};
         return run<T>(rows, given, value, function, nullptr, known);
       },
@@ -390,7 +390,8 @@ void bind_smo(nb::module_& m) {
           [](ProgramArrays* self, Vector<double> target, Vector<double> lower, Vector<double> upper,
              Vector<double> tube, Vector<std::int32_t> point, Vector<std::uint8_t> group,
              double tol, double cache_bytes, Index max_iter, double time_limit, Index working_set,
-             bool demanding, bool objectives, bool free_steps, bool near, nb::object watch) {
+             bool demanding, bool refines, bool objectives, bool free_steps, bool near,
+             nb::object watch) {
             new (self) ProgramArrays{target,
                                      lower,
                                      upper,
@@ -398,12 +399,12 @@ void bind_smo(nb::module_& m) {
                                      point,
                                      group,
                                      {tol, cache_bytes, max_iter, time_limit, working_set,
-                                      demanding, objectives, false, free_steps, near},
+                                      demanding, objectives, refines, false, free_steps, near},
                                      std::move(watch)};
           },
           "target"_a, "lower"_a, "upper"_a, "tube"_a, "point"_a, "group"_a, "tol"_a,
           "cache_bytes"_a, "max_iter"_a, "time_limit"_a, "working_set"_a, "demanding"_a,
-          "objectives"_a, "free_steps"_a, "near"_a, "watch"_a.none());
+          "refines"_a, "objectives"_a, "free_steps"_a, "near"_a, "watch"_a.none());
   class_of<PairProgramArrays>(m, "PairProgram", "The problems of many pairs of classes.")
       .def(
           "__init__",
@@ -419,7 +420,8 @@ void bind_smo(nb::module_& m) {
                 totals,
                 grouped,
                 bias,
-                {tol, cache_bytes, max_iter, time_limit, 0, demanding, true, false, free_steps, near}};
+                {tol, cache_bytes, max_iter, time_limit, 0, demanding, true, false, false, free_steps,
+                 near}};
           },
           "pairs"_a, "target"_a, "lower"_a, "upper"_a, "totals"_a, "grouped"_a, "bias"_a, "tol"_a,
           "cache_bytes"_a, "max_iter"_a, "time_limit"_a, "demanding"_a, "free_steps"_a, "near"_a);

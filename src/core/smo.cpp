@@ -794,7 +794,7 @@ bool Solver<T>::check(const Slopes& s) {
   result_.complete = true;
   result_.sampled_error = 0;
   bool some = sizeof(T) == 4 && !o_.objectives;
-  if (some && ((o_.refines && check_sample(at, factor)) || check_few(at, factor, largest))) {
+  if (some && ((o_.samples && check_sample(at, factor)) || check_few(at, factor, largest))) {
     result_.complete = false;
     return true;
   }
@@ -896,7 +896,9 @@ Result Solver<T>::run(std::span<const double> start, const Known& known, const W
     result_.violation = s.violation();
     // F was added up round by round, with rounding errors: it is summed anew.
     double hidden = o_.refines ? rounding() : 0;
-    if (result_.violation < std::max(o_.tol, hidden)) {
+    // At a start that is the optimum, what its rows hide could make it seem that it is not.
+    double margin = result_.rounds == 0 ? safety * hidden : hidden;
+    if (result_.violation < std::max(o_.tol, margin)) {
       if (checks++ == most_checks) {
         result_.status = o_.demanding ? Status::imprecise : Status::stalled;
         break;

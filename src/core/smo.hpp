@@ -40,9 +40,10 @@ struct Options {
   // decides about the violation.
   bool objectives = true;
   // Whether F is summed anew in double where rows in single precision do not serve: what is added
-  // to it from there on is small, and so is what its rounding does. Where they do,
-  // and no objectives are asked for, a sample of the points shows how far F is off.
+  // to it from there on is small, and so is what its rounding does.
   bool refines = false;
+  // Whether a sample of the points may show how far F is off, where no objectives are asked for.
+  bool samples = false;
   // Whether the active-set method has its turns in working sets of many points too.
   bool free_steps = false;
   // Whether the start is likely to be near the optimum, as that at another C is.

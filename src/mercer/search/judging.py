@@ -82,7 +82,7 @@ def judge_fold(
                 except OutOfTime:
                     return
             known = _is_solved_beyond(fitted, task)
-            warm = _starts_near(fitted, alone)
+            warm = _starts_near(fitted, alone and offer is None)
             # Where tol leaves a label open, it is to be that of a fit on its own.
             test = task.folds[k][1]
             tries = not (warm or leaves_open(fitted, offer, test)) and (

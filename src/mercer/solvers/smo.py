@@ -22,6 +22,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel, row_blocks
 from mercer.native import memory
 from mercer.native.clock import OutOfTime, breakable
+from mercer.native.threads import blas_for, threads
 from mercer.native.vectors import Packed, Recipe, centered, native_recipe, originals
 from mercer.outcomes import Progress, Run, Solution, Status, Watch
 from mercer.solvers.box_certificate import solution_by, solution_of
@@ -35,6 +36,7 @@ from mercer.solvers.class_pairs import (
 )
 from mercer.solvers.held_rows import Left, Offer, offered
 from mercer.solvers.limits import TimeLimit, check_time_limit
+from mercer.solvers.polish import Polish
 
 SINGLE_FROM = 1000  # up to so many points double precision costs next to nothing
 TINY = 64  # points of a pair of classes, of which so many may be there
@@ -121,8 +123,7 @@ class SMO:
         )
         found = run(problem.sign * value, np.float32 if single else np.float64)
         if single and self.precision == "auto" and found.status in _UNFIT:
-            run.near = True
-            found = run(found.beta, np.float64)
+            found = run.beyond_single(found)
         return run.solution(found)
 
     def solve_on(self, source: Source, problem: BoxQP, start: np.ndarray) -> Solution:
@@ -323,6 +324,19 @@ class _Found(NamedTuple):
 # How single precision ends where it does not serve.
 _UNFIT = ("stalled", "imprecise")
 
+# From which violation a polish goes on, in units of tol; to which; and how far from the
+# extreme slopes those of points are, in the same unit, that take no part in it.
+COARSE, EXACT, REACH = 10.0, 1e-6, 50.0
+MOST_FREE = 4096  # variables between their bounds
+
+
+def can_polish(problem: BoxQP) -> bool:
+    """Whether the problem is of the form that `Polish` solves."""
+    tube = problem.tube is not None and bool(np.any(problem.tube))
+    one_sum = problem.group is None and problem.total is not None
+    kernel = problem.gram.kernel
+    return one_sum and problem.index is None and not tube and kernel.psd is True
+
 
 class _Run:
     """One solve: perhaps first in single precision, then in double."""
@@ -341,7 +355,9 @@ class _Run:
         self.refuted = problem.gram.kernel.psd is False
         self.iterations = self.rows = self.hits = 0
 
-    def __call__(self, beta: np.ndarray, dtype: type[np.floating]) -> _Found:
+    def __call__(
+        self, beta: np.ndarray, dtype: type[np.floating], refined: float | None = None
+    ) -> _Found:
         problem, options = self.problem, self.options
         try:
             cache_bytes = memory.cache_bytes(options.cache_mb)
@@ -353,7 +369,30 @@ class _Run:
             how = "time_limit", False, True, True, 0.0, 0.0
             zeros = np.zeros(problem.gram.shape[0])
             return _Found(beta, zeros, dtype, *how, Source(_nothing, 0.0, 0.0))
-        return self.on(source, beta, dtype, cache_bytes)
+        return self.on(source, beta, dtype, cache_bytes, refined)
+
+    def beyond_single(self, found: _Found) -> _Found:
+        """The optimum where rows in single precision do not serve, from this β.
+
+        They do for a larger tol, with F summed anew in double now and then. The optimum
+        is then near, and found in double among the variables that are about to move.
+        Where that is no way, all goes on in double; a search, which has the rows in
+        single precision, goes on with sums of F alone.
+        """
+        self.near = True
+        if can_polish(self.problem):
+            found = self(found.beta, np.float32, COARSE)
+            if found.status == "optimal":
+                polished = self._polished(found)
+                if polished is not None:
+                    found = self(polished, np.float32, 1.0)
+                    if found.status not in _UNFIT:
+                        return found
+        if found.rows.offer is not None:
+            found = self(found.beta, np.float32, 1.0)
+            if found.status not in _UNFIT:
+                return found
+        return self(found.beta, np.float64)
 
     def on(
         self,
@@ -361,8 +400,15 @@ class _Run:
         beta: np.ndarray,
         dtype: type[np.floating],
         cache_bytes: float = 0.0,
+        refined: float | None = None,
     ) -> _Found:
-        """What the core finds from this β, with rows from a source."""
+        """What the core finds from this β, with rows from a source.
+
+        Parameters
+        ----------
+        refined : F is summed in double where the rows do not serve, up to a violation
+            of so many tol; None where the core is to end there
+        """
         problem, options = self.problem, self.options
         if dtype is np.float32 and not source.largest < LARGEST:
             nothing = np.zeros(problem.gram.shape[0])
@@ -402,12 +448,13 @@ class _Run:
             tube,
             np.ascontiguousarray(index, dtype=np.int32),
             np.ascontiguousarray(_or_nothing(problem.group), dtype=np.uint8),
-            tol=options._target(),
+            tol=options._target() * (1.0 if refined is None else refined),
             cache_bytes=cache_bytes,
             max_iter=options._budget(len(problem)) - self.iterations,
             time_limit=self._time_left(),
             working_set=options.working_set or source.working_set,
             demanding=options.precision == "auto" and dtype is np.float32,
+            refines=refined is not None,
             objectives=options.objectives,
             free_steps=options.free_steps,
             near=self.near,
@@ -433,6 +480,40 @@ class _Run:
             result.moved + source.moved,
             source,
         )
+
+    def _polished(self, found: _Found) -> np.ndarray | None:
+        """β at the optimum, of which this is near; None where it is too far or costly.
+
+        F is known in double at the support vectors and near the margin.
+        """
+        problem, beta, F = self.problem, found.beta, found.function
+        low, high = problem.bounds
+        inside = (beta > low) & (beta < high)
+        free = int(np.count_nonzero(inside))
+        # What pairs have cost so far, in multiplications; a factor's are twice as quick.
+        size = float(np.clip(len(beta) // 5, *WORKING_SETS))
+        if not 0 < free <= MOST_FREE or free**3 / 6 > 4 * size * self.iterations:
+            return None
+        reach = REACH * self.options.tol
+        which = np.flatnonzero(inside | problem.near(problem.sign * beta, F, reach))
+        if len(which) > 2 * MOST_FREE or not memory.fits(24.0 * len(which) ** 2):
+            return None
+        with breakable(), blas_for(free if threads() > 1 else 0):
+            polish = Polish(
+                problem.gram.double().take(which).dense(),
+                F[which] - problem.target[which],
+                beta[which],
+                low[which],
+                high[which],
+                EXACT * self.options.tol,
+            )
+            settled = polish.run()
+        self.iterations += polish.changes
+        if not settled:
+            return None
+        beta = beta.copy()
+        beta[which] = polish.beta
+        return beta
 
     def _begun(
         self, offer: Offer, start: np.ndarray
