@@ -37,6 +37,22 @@ std::string word(Status status) {
   }
 }
 
+// The longest range of points that no variable is of, if it is worth a call of its own.
+std::pair<Index, Index> longest_without(std::span<const std::int32_t> points, Index n) {
+  constexpr Index worthwhile = 256;
+  if (points.empty()) return {0, 0};
+  std::vector<char> has(static_cast<std::size_t>(n + 1), 0);
+  for (auto point : points) has[point] = 1;
+  has[n] = 1;
+  std::pair<Index, Index> longest{0, 0};
+  for (Index i = 0, begin = 0; i <= n; ++i) {
+    if (!has[i]) continue;
+    if (i - begin > longest.second - longest.first) longest = {begin, i};
+    begin = i + 1;
+  }
+  return longest.second - longest.first < worthwhile ? std::pair<Index, Index>{0, 0} : longest;
+}
+
 // The arguments of a solve that do not depend on where the rows come from.
 struct ProgramArrays {
   Vector<double> target, lower, upper, tube;
@@ -363,7 +379,8 @@ void bind_of(nb::module_& m) {
               "smo_held needs a matrix of all points.");
         check(before.shape(0) == 0 || before.shape(0) == value.shape(0),
               "smo_held needs a number before for each variable, or none.");
-        HeldRows<T> rows(matrix.data(), recipe, X, Poll(poll), &originals);
+        HeldRows<T> rows(matrix.data(), recipe, X, Poll(poll), &originals,
+                         longest_without(view(program.point), X.n));
         ProgramArrays given(program);
         given.options.samples = true;
         Known known{view(before), {function.data(), function.shape(0)}, moved};

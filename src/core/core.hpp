@@ -244,6 +244,8 @@ class Rows {
                    std::span<T* const> keep, double* sums) = 0;
   // out = K[which, which].
   virtual void among(std::span<const Index> which, std::span<T> out) = 0;
+  // What `add` has put off is added: sums of points without a variable.
+  virtual void complete(double* /*sums*/) {}
 
   const RowFacts<T> facts;
 

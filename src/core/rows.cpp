@@ -126,17 +126,43 @@ void DenseRows<T>::among(std::span<const Index> which, std::span<T> out) {
 
 template <class T>
 HeldRows<T>::HeldRows(const T* matrix, const Recipe& recipe, const Points<T>& points, Poll poll,
-                      const Originals* originals)
+                      const Originals* originals, std::pair<Index, Index> later)
     : Rows<T>(diagonal_of(matrix, points.n), held(facts_of(recipe, points, poll, originals))),
       matrix_(matrix),
       recipe_(recipe),
       points_(points),
-      poll_(std::move(poll)) {}
+      poll_(std::move(poll)),
+      later_(later),
+      due_(static_cast<std::size_t>(points.n), 0.0) {}
 
 template <class T>
 void HeldRows<T>::add(std::span<const Index> which, std::span<const double> factor,
                       std::span<T* const> keep, double* sums) {
-  add_of_matrix(matrix_, this->size(), which, factor, keep, sums);
+  Index n = this->size();
+  auto [first, last] = later_;
+  if (first == last) return add_of_matrix(matrix_, n, which, factor, keep, sums);
+  std::vector<const T*> rows;
+  for (std::size_t r = 0; r < which.size(); ++r) {
+    rows.push_back(matrix_ + which[r] * n);
+    due_[which[r]] += factor[r];
+    if (keep[r]) std::copy_n(rows.back(), n, keep[r]);
+  }
+  add_all<T>(rows, factor, first, sums);
+  for (auto& row : rows) row += last;
+  add_all<T>(rows, factor, n - last, sums + last);
+}
+
+template <class T>
+void HeldRows<T>::complete(double* sums) {
+  auto [first, last] = later_;
+  std::vector<const T*> rows;
+  std::vector<double> factor;
+  for (Index i = 0; i < this->size(); ++i) {
+    if (due_[i] == 0) continue;
+    rows.push_back(matrix_ + i * this->size() + first);
+    factor.push_back(std::exchange(due_[i], 0.0));
+  }
+  add_all<T>(rows, factor, last - first, sums + first);
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core.hpp"
@@ -28,21 +29,25 @@ class DenseRows final : public Rows<T> {
 };
 
 // Of the n × n matrix of k on points, which are held by reference. Values of a working set are
-// computed: each would be read from another place in memory, which takes longer.
+// computed: each would be read from another place in memory, which takes longer. Columns of a range
+// that no variable is of are added once, at the end.
 template <class T>
 class HeldRows final : public Rows<T> {
  public:
   HeldRows(const T* matrix, const Recipe& recipe, const Points<T>& points, Poll poll,
-           const Originals* originals);
+           const Originals* originals, std::pair<Index, Index> later);
   void add(std::span<const Index> which, std::span<const double> factor, std::span<T* const> keep,
            double* sums) override;
   void among(std::span<const Index> which, std::span<T> out) override;
+  void complete(double* sums) override;
 
  private:
   const T* matrix_;
   Recipe recipe_;
   const Points<T>& points_;
   Poll poll_;
+  std::pair<Index, Index> later_;  // from this column to before that one
+  std::vector<double> due_;        // factors of their rows
 };
 
 // Of some points of an n × n matrix, which is held by reference.

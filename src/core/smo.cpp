@@ -956,6 +956,7 @@ Result Solver<T>::run(std::span<const double> start, const Known& known, const W
     result_.checked = check(s);
     result_.violation = slopes().violation();
   }
+  rows_.complete(F_.data());
   result_.objective = objective();
   result_.value = std::move(beta_);
   F_.pop_back();

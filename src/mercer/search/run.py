@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_method_params
 from mercer.data.partitions import Slices, completed, threads_of
 from mercer.native import memory
 from mercer.native.sorting import distinct
-from mercer.native.threads import at_most, threads
+from mercer.native.threads import at_most, one_blas_thread, threads
 from mercer.search.journal import Journal, Key
 from mercer.search.judging import Rules, judge_fold
 from mercer.search.sharing import Group, Task, groups_of
@@ -344,7 +344,7 @@ def _side_by_side(works: Sequence[tuple[Group, int]], work: Any, workers: int) -
         with config_context(**config), memory.sharing(1 / workers), at_most(most):
             work(group, k)
 
-    with ThreadPoolExecutor(workers, "mercer-search") as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers, "mercer-search") as pool:
         futures: set[Future[None]] = {
             pool.submit(contextvars.copy_context().run, inside, group, k)
             for group, k in works

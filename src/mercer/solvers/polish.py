@@ -18,12 +18,14 @@ import numpy as np
 from mercer.native import lapack
 from mercer.solvers.rounding import UNIT
 
-MOST_CHANGES = 100  # of variables that come to a bound or leave one
+MOST_CHANGES = 200  # of variables that come to a bound or leave one
 
 
 @dataclass
 class Polish:
     """Variables whose optimum is near, as the steps to it leave them.
+
+    Those between their bounds come first.
 
     Parameters
     ----------
@@ -41,26 +43,24 @@ class Polish:
     changes: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self.first = np.flatnonzero((self.beta > self.low) & (self.beta < self.high))
-        self.place = np.full(len(self.beta), -1)
-        self.place[self.first] = np.arange(len(self.first))
+        inside = (self.beta > self.low) & (self.beta < self.high)
+        self.free = int(np.count_nonzero(inside))
+        assert inside[: self.free].all()
         self.largest = float(np.abs(self.K.diagonal()).max(initial=0.0))
-        self.fixed: list[int] = []  # of the first free variables, those at a bound now
-        self.entered: list[int] = []  # those that were at a bound at first
+        self.fixed: list[int] = []  # variables that were free at first and are not now
+        self.entered: list[int] = []  # those that are free now alone
         self.columns: dict[int, np.ndarray] = {}  # A⁻¹ times the border of each
 
     def run(self) -> bool:
         """Whether it came to the optimum; β has moved towards it in any case."""
-        first = self.first
-        if not len(first):
+        if not self.free:
             return False
         # No step of sum 0 sees the constant, which makes more matrices definite.
-        own = self.K.take(first, axis=0).take(first, axis=1)
-        own += self.largest
+        own = self.K[: self.free, : self.free] + self.largest
         self.factor = own.T  # column-major, and the same
         if not lapack.factor(self.factor):
             return False
-        self.ones = lapack.solve(self.factor, np.ones(len(first)))
+        self.ones = lapack.solve(self.factor, np.ones(self.free))
         while self.changes <= MOST_CHANGES:
             step = self._step()
             if step is None:
@@ -70,42 +70,38 @@ class Polish:
             worst = self._violating()
             if worst is None:
                 return True
-            if worst in self._free():  # as equal as rounding allows
+            if self._is_free(worst):  # as equal as rounding allows
                 return False
             self._enter(worst)
         return False
 
-    def _free(self) -> set[int]:
-        own = set(self.first.tolist()) - set(self.fixed)
-        return own | set(self.entered)
+    def _is_free(self, t: int) -> bool:
+        return t not in self.fixed if t < self.free else t in self.entered
 
     def _step(self) -> np.ndarray | None:
         """Newton's step of the free variables, of sum 0; None where it is not known."""
-        first, fixed, entered = self.first, self.fixed, self.entered
-        own = lapack.solve(self.factor, -self.gradient[first])
+        free, fixed, entered = self.free, self.fixed, self.entered
+        own = lapack.solve(self.factor, -self.gradient[:free])
         size, e = 1 + len(entered) + len(fixed), len(entered)
         V = np.column_stack(
             [self.ones, *(self.columns[t] for t in [*entered, *fixed])]
         )
         # The border: a column of ones for the sum, kernel values, units for the fixed.
-        places = self.place[fixed]
-        across = np.vstack(
-            [np.ones(len(first)), self.K[np.ix_(entered, first)] + self.largest]
-        )
+        across = np.vstack([np.ones(free), self.K[entered, :free] + self.largest])
         S, right = np.zeros((size, size)), np.zeros(size)
         S[0, 1 : e + 1] = S[1 : e + 1, 0] = 1.0
         S[1 : e + 1, 1 : e + 1] = self.K[np.ix_(entered, entered)] + self.largest
         right[1 : e + 1] = -self.gradient[entered]
         S[: e + 1] -= across @ V
-        S[e + 1 :] -= V[places]
+        S[e + 1 :] -= V[fixed]
         right[: e + 1] -= across @ own
-        right[e + 1 :] -= own[places]
+        right[e + 1 :] -= own[fixed]
         try:
             border = np.linalg.solve(S, right)
         except np.linalg.LinAlgError:
             return None
         step = np.zeros(len(self.beta))
-        step[first] = own - V @ border
+        step[:free] = own - V @ border
         step[fixed] = 0.0
         step[entered] = border[1 : e + 1]
         return step if np.isfinite(step).all() else None
@@ -133,8 +129,8 @@ class Polish:
             self.entered.remove(t)
             del self.columns[t]
             return
-        unit = np.zeros(len(self.first))
-        unit[self.place[t]] = 1.0
+        unit = np.zeros(self.free)
+        unit[t] = 1.0
         self.columns[t] = lapack.solve(self.factor, unit)
         self.fixed.append(t)
 
@@ -145,7 +141,7 @@ class Polish:
             self.fixed.remove(t)
             del self.columns[t]
             return
-        across = self.K[t, self.first] + self.largest
+        across = self.K[t, : self.free] + self.largest
         self.columns[t] = lapack.solve(self.factor, across)
         self.entered.append(t)
 

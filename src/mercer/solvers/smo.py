@@ -495,7 +495,8 @@ class _Run:
         if not 0 < free <= MOST_FREE or free**3 / 6 > 4 * size * self.iterations:
             return None
         reach = REACH * self.options.tol
-        which = np.flatnonzero(inside | problem.near(problem.sign * beta, F, reach))
+        others = ~inside & problem.near(problem.sign * beta, F, reach)
+        which = np.concatenate([np.flatnonzero(inside), np.flatnonzero(others)])
         if len(which) > 2 * MOST_FREE or not memory.fits(24.0 * len(which) ** 2):
             return None
         with breakable(), blas_for(free if threads() > 1 else 0):
