@@ -210,6 +210,11 @@ class Solver {
  private:
   static constexpr Index lanes = 64 / static_cast<Index>(sizeof(T));
 
+  // Where many variables are free, or take many steps, more of them together take fewer.
+  Index usual_set() const {
+    bool many_free = !p_.tube.empty() || o_.refines;
+    return std::clamp<Index>(n_ / (many_free ? 5 : 12), 512, 2048);
+  }
   bool is_small() const { return o_.working_set == 0 && mercer::is_small(n_, rows_.facts.cost); }
   void make_all();
   double norm(Index i) const {
@@ -854,8 +859,7 @@ Result Solver<T>::run(std::span<const double> start, const Known& known, const W
   beta_.assign(start.begin(), start.end());
   F_.assign(static_cast<std::size_t>(n_ + 1), 0.0);  // and that of no point
   // At least 4: beside the half that is kept, the two that violate most.
-  Index size = std::max<Index>(
-      4, o_.working_set > 0 ? o_.working_set : std::clamp<Index>(n_ / 5, 512, 2048));
+  Index size = std::max<Index>(4, o_.working_set > 0 ? o_.working_set : usual_set());
   size = std::min(size, m_);
   auto& everything = scratch_.everything;
   everything.clear();

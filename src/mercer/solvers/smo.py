@@ -43,9 +43,11 @@ TINY = 64  # points of a pair of classes, of which so many may be there
 LARGEST = 1e30  # of k(x, x) in single precision, whose numbers end at 3e38
 SMALLEST_MATRIX = 64e6  # bytes; one up to this size is kept whole, whatever the cache
 # What the core has: points up to which all variables are in the working set, and how
-# many are in those of more points.
+# many are in those of more points, as a share of these: where many variables are free
+# or take many steps, and elsewhere.
 FULL = 2048
 WORKING_SETS = 512, 2048
+MANY_FREE, FEW_FREE = 5, 12
 BUDGET = 10_000_000  # steps, where no other number is asked for
 
 
@@ -452,7 +454,7 @@ class _Run:
             cache_bytes=cache_bytes,
             max_iter=options._budget(len(problem)) - self.iterations,
             time_limit=self._time_left(),
-            working_set=options.working_set or source.working_set,
+            working_set=options.working_set or self._working_set(source, refined),
             demanding=options.precision == "auto" and dtype is np.float32,
             refines=refined is not None,
             objectives=options.objectives,
@@ -491,7 +493,7 @@ class _Run:
         inside = (beta > low) & (beta < high)
         free = int(np.count_nonzero(inside))
         # What pairs have cost so far, in multiplications; a factor's are twice as quick.
-        size = float(np.clip(len(beta) // 5, *WORKING_SETS))
+        size = float(np.clip(len(beta) // MANY_FREE, *WORKING_SETS))
         if not 0 < free <= MOST_FREE or free**3 / 6 > 4 * size * self.iterations:
             return None
         reach = REACH * self.options.tol
@@ -560,6 +562,17 @@ class _Run:
         ends = np.concatenate([down - self.options.tol, up + self.options.tol])
         passed = np.repeat([-1, 1], len(down))[np.argsort(ends, kind="stable")]
         return len(down) + int(np.cumsum(passed).min())
+
+    def _working_set(self, source: Source, refined: float | None) -> int:
+        """As many variables as the core takes that sees these points alone.
+
+        0 where it sees no others: it then chooses itself.
+        """
+        if source.offer is None or source.size <= FULL:
+            return 0
+        many = self.problem.tube is not None or refined is not None
+        share = len(source.offer.places) // (MANY_FREE if many else FEW_FREE)
+        return int(np.clip(share, *WORKING_SETS))
 
     def _time_left(self) -> float:
         if self.options.time_limit is None:
@@ -683,7 +696,6 @@ class Source(NamedTuple):
     entry_error: float  # of a value in double, in units of 2⁻⁵³ times the largest
     size: int = 0  # of a matrix that has the rows of more points
     offer: Offer | None = None  # whose matrix that is
-    working_set: int = 0  # the core chooses by the size of its matrix
     moved: float = 0.0  # Σ|Δβ| over all that F at the start was added up of
     times: Callable[[np.ndarray], np.ndarray] | None = None  # Kβ; None to ask the Gram
     least: float | None = None  # min k(x, x); None to ask the Gram
@@ -736,17 +748,15 @@ def _source(gram: Gram, dtype: type[np.floating], cache_bytes: float) -> Source:
 
 
 def _held_source(offer: Offer) -> Source:
-    rows, n = offer.rows, len(offer.places)
-    size = len(rows.X)
+    rows = offer.rows
     return Source(
         lambda *rest: _core.smo_held(
             rows.matrix, rows.recipe, rows.points, rows.originals, *rest
         ),
         _largest(rows.recipe, [rows.points], np.float32),
         _core.entry_error(rows.recipe, rows.points),
-        size,
+        len(rows.X),
         offer,
-        0 if size <= FULL else int(np.clip(n // 5, *WORKING_SETS)),
     )
 
 
