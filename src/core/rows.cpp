@@ -78,8 +78,10 @@ template <class T>
 void add_all(std::span<const T* const> rows, std::span<const double> factor, Index n,
              double* sums) {
   if (rows.empty()) return;
-  constexpr Index run = 2048;
+  // Sums that stay in the L2 cache: rows are read faster in long runs.
+  constexpr Index longest = 16384, shared = 2048;
   int workers = static_cast<double>(n) * static_cast<double>(rows.size()) < 2e5 ? 1 : threads();
+  Index run = workers == 1 ? longest : shared;
   auto task = [&](Index number, int) {
     Index from = number * run;
     loops<T>().add_rows(sums, rows.data(), factor.data(), static_cast<Index>(rows.size()), from,

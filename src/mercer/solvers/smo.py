@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer import _core
-from mercer.data.points import Points, double, vectors
+from mercer.data.points import Points, double, take, vectors
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel, row_blocks
 from mercer.native import memory
@@ -501,10 +501,16 @@ class _Run:
         which = np.concatenate([np.flatnonzero(inside), np.flatnonzero(others)])
         if len(which) > 2 * MOST_FREE or not memory.fits(24.0 * len(which) ** 2):
             return None
+        gram = problem.gram.double()
         with breakable(), blas_for(free if threads() > 1 else 0):
+            known = F[which]
+            if not found.complete:
+                support = np.flatnonzero(beta)
+                near, theirs = take(gram.X, which), take(gram.X, support)
+                known = gram.kernel(near, theirs) @ beta[support]
             polish = Polish(
-                problem.gram.double().take(which).dense(),
-                F[which] - problem.target[which],
+                gram.take(which).dense(),
+                known - problem.target[which],
                 beta[which],
                 low[which],
                 high[which],
