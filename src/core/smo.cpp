@@ -73,6 +73,7 @@ class RowCache {
   double bytes() const { return static_cast<double>(capacity_ * n_) * sizeof(T); }
 
   bool has(Index point) const { return where_[point] >= 0; }
+  bool keeps_some() const { return rows_.facts.cost > cheap; }
   const T* row(Index point) const { return storage_.data() + where_[point] * n_; }
 
   // sums += Σᵣ factor[r] k(points[r], ·) for different points. Rows that are not there are
@@ -82,7 +83,7 @@ class RowCache {
   void add(std::span<const Index> points, std::span<const double> factor, Likely&& likely,
            double* sums) {
     auto keeps = [&](Index p) {
-      return rows_.facts.cost > cheap && (rows_.facts.cost > costly || likely(p));
+      return keeps_some() && (rows_.facts.cost > costly || likely(p));
     };
     ++round_;
     std::vector<const T*> there;
@@ -202,6 +203,7 @@ class Solver {
       if (point(t) == n_) null_ = t;
     }
     if (!o_.objectives) worst_ = rows_.facts.worst_error;
+    for (T k : rows_.diagonal()) largest_ = std::max(largest_, std::abs(static_cast<double>(k)));
   }
 
   Result run(std::span<const double> start, const Known& known, const Watch& watch,
@@ -258,6 +260,7 @@ class Solver {
   RowBuffer<T>&all_, &square_, &matrix_, &storage_;
   Index m_, n_;
   Index null_ = -1;     // the variable of no point
+  double largest_ = 0;  // |k(x, x)|
   bool whole_ = false;  // all of K is in all_, or is made there
   RowsOnDemand<T>* on_demand_ = nullptr;
   Index pairs_ = 0;  // steps of two variables so far, where the active-set method has its turns
@@ -294,6 +297,17 @@ void Solver<T>::make_all() {
 template <class T>
 Slopes Solver<T>::slopes() {
   Slopes s;
+  if (p_.tube.empty() && p_.group.empty()) {
+    auto& slope = scratch_.slope;
+    slope.resize(static_cast<std::size_t>(m_));
+    for (Index t = 0; t < m_; ++t) slope[t] = F_[point(t)] - p_.target[t];
+    double ends[3];
+    loops<T>().slopes(slope.data(), beta_.data(), p_.lower.data(), p_.upper.data(), m_, up_.data(),
+                      down_.data(), ends);
+    s.least[0] = ends[0];
+    s.most[0] = ends[1];
+    if (ends[2] == 0) return s;
+  }
   for (Index t = 0; t < m_; ++t) {
     double gradient = F_[point(t)] - p_.target[t], b = beta_[t], e = tube(t);
     if (!std::isfinite(gradient)) {
@@ -324,13 +338,20 @@ std::vector<Index> Solver<T>::choose(const Slopes& s, Index size) {
     chosen.push_back(null_);
     taken[null_] = 1;
   }
-  std::vector<std::pair<double, Index>> ups, downs;
+  // Whether a variable violates cannot be foretold: each is written, and those that do stay.
+  auto &ups = scratch_.ups, &downs = scratch_.downs;
+  ups.resize(static_cast<std::size_t>(m_ + 1));
+  downs.resize(static_cast<std::size_t>(m_ + 1));
+  std::size_t rising = 0, falling = 0;
   for (Index t = 0; t < m_; ++t) {
-    if (taken[t]) continue;
     int g = group(t);
-    if (up_[t] < s.most[g]) ups.emplace_back(up_[t] - s.most[g], t);
-    if (down_[t] > s.least[g]) downs.emplace_back(s.least[g] - down_[t], t);
+    ups[rising] = {up_[t] - s.most[g], t};
+    downs[falling] = {s.least[g] - down_[t], t};
+    rising += static_cast<std::size_t>((up_[t] < s.most[g]) & !taken[t]);
+    falling += static_cast<std::size_t>((down_[t] > s.least[g]) & !taken[t]);
   }
+  ups.resize(rising);
+  downs.resize(falling);
   Index room = size - static_cast<Index>(chosen.size());
   auto sort_best = [&](auto& list) {
     Index keep = std::min<Index>(room, static_cast<Index>(list.size()));
@@ -393,8 +414,8 @@ void Solver<T>::add(std::vector<std::pair<Index, double>>& changes) {
   }
   // A variable that came to a bound mostly stays there; one between them moves on.
   free_.assign(static_cast<std::size_t>(n_ + 1), 0);
-  for (Index t = 0; t < m_; ++t) {
-    free_[point(t)] |= beta_[t] > p_.lower[t] && beta_[t] < p_.upper[t] && beta_[t] != 0;
+  for (Index t = 0; cache_->keeps_some() && t < m_; ++t) {
+    free_[point(t)] |= (beta_[t] > p_.lower[t]) & (beta_[t] < p_.upper[t]) & (beta_[t] != 0);
   }
   cache_->add(points, factor, [&](Index p) { return free_[p] != 0; }, F_.data());
 }
@@ -620,13 +641,12 @@ double Solver<T>::gap(const Slopes& s) const {
 // What the rounding of the kernel values, each on its own, adds up to in F.
 template <class T>
 double Solver<T>::rounding() const {
-  double square = 0, largest = 0;
+  double square = 0;
   for (Index t = 0; t < m_; ++t) {
     double added = t == null_ ? 0 : exact_.empty() ? beta_[t] : beta_[t] - exact_[t];
     square += added * added;
   }
-  for (T k : rows_.diagonal()) largest = std::max(largest, std::abs(static_cast<double>(k)));
-  return std::sqrt(square) * largest * static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
+  return std::sqrt(square) * largest_ * static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
 }
 
 // Sums F in double at the points that decide about the violation, if they are few: those with a

@@ -92,9 +92,10 @@ struct Scratch {
   double cache_bytes = 0;                  // that the cache of `rows` may take; 0 without one
   Buffer<T> gradient, up, down, diagonal;  // of a working set
   std::vector<double> beta, lower, upper, tube;
-  std::vector<double> slope_up, slope_down, coef, factor;
+  std::vector<double> slope_up, slope_down, slope, coef, factor;
   std::vector<Index> order, everything, points;
   std::vector<std::pair<Index, double>> changes;
+  std::vector<std::pair<double, Index>> ups, downs;
   std::vector<const T*> of_rows;
 };
 

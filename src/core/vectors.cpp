@@ -916,6 +916,7 @@ constexpr Loops<T> table = {panel_width<T>,
                             squares<T>,
                             exp_of_array<T>,
                             solve_working_set<T>,
+                            slopes_of,
                             add_rows<T>,
                             scratch<T>};
 

@@ -236,6 +236,37 @@ void solve_working_set(WorkingSet<T>& w) {
   }
 }
 
+// The same for all variables of a problem, where there is no tube.
+inline void slopes_of(const double* gradient, const double* beta, const double* lower,
+                      const double* upper, Index count, double* up, double* down, double* ends) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const Vec<double> above = broadcast(infinity), below = broadcast(-infinity);
+  Vec<double> least = above, most = below, odd = Vec<double>{};
+  Index t = 0;
+  for (; t + lanes<double> <= count; t += lanes<double>) {
+    Vec<double> g = load(gradient + t), b = load(beta + t);
+    odd += g - g;
+    Vec<double> rise = select<double>(b < load(upper + t), g, above);
+    Vec<double> fall = select<double>(b > load(lower + t), g, below);
+    store(up + t, rise);
+    store(down + t, fall);
+    least = select<double>(rise < least, rise, least);
+    most = select<double>(fall > most, fall, most);
+  }
+  ends[0] = -highest<double>(-least);
+  ends[1] = highest<double>(most);
+  ends[2] = 0;
+  for (int l = 0; l < lanes<double>; ++l) ends[2] += odd[l];
+  for (; t < count; ++t) {
+    double g = gradient[t];
+    ends[2] += g - g;
+    up[t] = beta[t] < upper[t] ? g : infinity;
+    down[t] = beta[t] > lower[t] ? g : -infinity;
+    ends[0] = std::min(ends[0], up[t]);
+    ends[1] = std::max(ends[1], down[t]);
+  }
+}
+
 // F[t] += Σᵣ factorᵣ rowᵣ[t] for from ≤ t < to. Rows are far from each other in memory: while four
 // are added, the next four come near.
 template <class T>
