@@ -42,7 +42,7 @@ FOUNDATIONS = {
     "explanations": ["explanation", "functions", "items", "ways"],
     "contributions": ["parts", "models", "places", "search", "features"],
     "solvers": "resume limits rounding linear variables boxqp box_certificate programs "
-    "held_rows feature_rows computed_rows single_rows partitioned_map "
+    "polish held_rows feature_rows computed_rows single_rows partitioned_map "
     "partitioned_rows partition "
     "cluster_states features landmark_rows smoothed newton_steps overlap roads "
     "class_pairs weights products krylov primal penalized columns feature_newton lasso "
@@ -96,7 +96,7 @@ MODULES = {
     "columns feature_newton ball l1 perceptron sgd sgd_features budget eigen partition "
     "cluster_states clusters lasso lasso_features components products preimage bayes "
     "posterior evidence rounding class_pairs nearest windows roads weights matrix_sum "
-    "multiple "
+    "multiple polish "
     "chunking decomposition ascent laplace gaussian path update bordered pair_steps",
     "solvers/auto": "small costs support holding smo linear penalized l1 components",
     "machines": "base estimator wrappers labels checks words trials progress ridge "

@@ -64,8 +64,10 @@ class SMO:
     time_limit : seconds, of all pairs of classes together; None for no limit. A solve
         that it, max_iter or `watch` ended goes on from `start=solution.value`
     precision : of the kernel rows. "auto" is single for more than a thousand points of
-        a compiled kernel, as long as 2⁻²⁴‖β‖ max k(x, x) ≤ tol/10; otherwise the solve
-        goes on in double. The function at the solution is in either case summed afresh,
+        a compiled kernel, as long as 2⁻²⁴‖β‖ max k(x, x) ≤ tol/10. Beyond that rows
+        are single up to a violation of 10 tol, and the very optimum is found in double
+        among the variables near it, where these are no more than some thousands; else
+        the solve goes on in double. The function at the solution is in either case summed afresh,
         in double, over all support vectors and at every point that decides: n_SV²/2
         kernel values and a few more. Where that shows a violation, the solve goes on
     working_set : variables solved for at once; None for the default
@@ -389,7 +391,7 @@ class _Run:
                 if polished is not None:
                     found = self(polished, np.float32, 1.0)
                     if found.status not in _UNFIT:
-                        return found
+                        return found._replace(dtype=np.float64)
         if found.rows.offer is not None:
             found = self(found.beta, np.float32, 1.0)
             if found.status not in _UNFIT:
