@@ -40,6 +40,20 @@ def unchecked() -> Iterator[None]:
         _CHECKING.reset(token)
 
 
+# A matrix of kernel values that was looked at, and is read again and again.
+_LOOKED_AT: ContextVar[np.ndarray | None] = ContextVar("looked_at", default=None)
+
+
+@contextmanager
+def known_finite(matrix: np.ndarray | None) -> Iterator[None]:
+    """Within, the numbers of this array are taken to be finite."""
+    token = _LOOKED_AT.set(matrix)
+    try:
+        yield
+    finally:
+        _LOOKED_AT.reset(token)
+
+
 def guarded_call(call: Values) -> Values:
     """A kernel's `__call__` with its points converted and the memory checked first."""
     looked_at = checked(call)
@@ -124,6 +138,8 @@ def finite(values: np.ndarray, kernel: Any, *given: Any) -> np.ndarray:
 
 def are_finite(values: np.ndarray) -> bool:
     """Whether all numbers of an array are finite."""
+    if values is _LOOKED_AT.get() and values is not None:
+        return True
     if np.size(values) > FEW:
         # A sum is quicker. NaN and ∞ stay in it; finite numbers may overflow it.
         with np.errstate(over="ignore", invalid="ignore"):

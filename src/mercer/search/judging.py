@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_method_params
 
 from mercer.data.copies import same_value
 from mercer.data.partitions import Slices
+from mercer.kernels.checks import known_finite
 from mercer.machines.svm.base import MANY_AT_BOUND, SupportVectorMachine
 from mercer.machines.wrappers import answering_here
 from mercer.native.clock import Clock, OutOfTime, breakable, running
@@ -90,7 +91,7 @@ def judge_fold(
             )
             fitted = _prepared(machine, fitted, candidates[number], view, warm or tries)
             try:
-                with searching(offer):
+                with searching(offer), known_finite(view.looked_at):
                     result = _judged(
                         fitted, task, k, view, rules, begin, known, offer, tries
                     )

@@ -24,6 +24,7 @@ from mercer.data.partitions import Slices
 from mercer.data.points import Points, as_points, count, double, take
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
+from mercer.kernels.checks import are_finite
 from mercer.kernels.dotproduct import Sigmoid
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear, Polynomial
@@ -72,11 +73,13 @@ class View:
     ----------
     kernel : to set in the machine; None to leave it as it is
     train, test : points of the fold as that kernel reads them
+    looked_at : the kernel values among `train`, where they were found to be finite
     """
 
     kernel: Any
     train: Points
     test: Points
+    looked_at: np.ndarray | None = None
 
 
 @dataclass(eq=False)
@@ -319,7 +322,7 @@ def _of_matrix(
         word = "precomputed" if "precomputed" in machine._words() else Precomputed()
         # Rows and then columns: half the time of both at once.
         own, new = (K.take(some, axis=0).take(train, axis=1) for some in (train, test))
-        return View(word, own, new)
+        return View(word, own, new, own if are_finite(own) else None)
     return View(Precomputed(K, kernel.psd), train[:, None], test[:, None])
 
 
