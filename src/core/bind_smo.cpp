@@ -429,16 +429,15 @@ void bind_smo(nb::module_& m) {
              Vector<double> lower, Vector<double> upper, Vector<double> totals, bool grouped,
              bool bias, double tol, double cache_bytes, Index max_iter, double time_limit,
              bool demanding, bool free_steps, bool near) {
-            new (self) PairProgramArrays{
-                pairs,
-                target,
-                lower,
-                upper,
-                totals,
-                grouped,
-                bias,
-                {tol, cache_bytes, max_iter, time_limit, 0, demanding, true, false, false, free_steps,
-                 near}};
+            new (self) PairProgramArrays{pairs,
+                                         target,
+                                         lower,
+                                         upper,
+                                         totals,
+                                         grouped,
+                                         bias,
+                                         {tol, cache_bytes, max_iter, time_limit, 0, demanding,
+                                          true, false, false, free_steps, near}};
           },
           "pairs"_a, "target"_a, "lower"_a, "upper"_a, "totals"_a, "grouped"_a, "bias"_a, "tol"_a,
           "cache_bytes"_a, "max_iter"_a, "time_limit"_a, "demanding"_a, "free_steps"_a, "near"_a);

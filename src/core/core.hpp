@@ -400,8 +400,8 @@ struct Loops {
   void (*squares)(const T* left, const T* right, Index steps, Index p, double* sums);
   void (*exp)(const T* x, T* out, Index count);
   void (*solve_working_set)(WorkingSet<T>&);
-  // up[t] = gradient[t] where beta[t] < upper[t], else ∞; down[t] likewise, else -∞. ends: the least
-  // of up, the largest of down, and NaN where a gradient is not finite, else 0.
+  // up[t] = gradient[t] where beta[t] < upper[t], else ∞; down[t] likewise, else -∞. ends: the
+  // least of up, the largest of down, and NaN where a gradient is not finite, else 0.
   void (*slopes)(const double* gradient, const double* beta, const double* lower,
                  const double* upper, Index count, double* up, double* down, double* ends);
   void (*add_rows)(double* F, const T* const* rows, const double* factors, Index count, Index from,

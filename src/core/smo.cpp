@@ -82,9 +82,7 @@ class RowCache {
   template <class Likely>
   void add(std::span<const Index> points, std::span<const double> factor, Likely&& likely,
            double* sums) {
-    auto keeps = [&](Index p) {
-      return keeps_some() && (rows_.facts.cost > costly || likely(p));
-    };
+    auto keeps = [&](Index p) { return keeps_some() && (rows_.facts.cost > costly || likely(p)); };
     ++round_;
     std::vector<const T*> there;
     std::vector<Index> missing;

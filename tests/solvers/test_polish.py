@@ -10,8 +10,8 @@ from mercer.gram import Gram
 from mercer.kernels.radial import RBF
 from mercer.kernels.vector import Linear
 from mercer.solvers.held_rows import HeldRows, Offer, searching
-from mercer.solvers.polish import Polish
-from mercer.solvers.programs import one_class, svc
+from mercer.solvers.polish import Polish, between
+from mercer.solvers.programs import one_class, svc, svr
 from mercer.solvers.smo import SMO, can_polish
 
 
@@ -25,10 +25,10 @@ def classes(n, d=8, seed=0, noise=0.5):
 def polish_of(problem, beta, tol=1e-9):
     """All variables of a problem, those that are free first, and their numbers."""
     low, high = problem.bounds
-    inside = (beta > low) & (beta < high)
-    order = np.argsort(~inside, kind="stable")
+    tube = np.zeros(len(beta)) if problem.tube is None else np.asarray(problem.tube)
+    order = np.argsort(~between(beta, low, high, tube), kind="stable")
     K = problem.gram.dense()
-    given = (K @ beta - problem.target, beta, low, high)
+    given = (K @ beta - problem.target, beta, low, high, tube)
     gradient, *rest = (np.array(one[order], dtype=float) for one in given)
     return Polish(K[np.ix_(order, order)], gradient, *rest, tol), order
 
@@ -71,6 +71,21 @@ def test_variables_come_to_their_bounds_and_leave_them():
     assert_allclose(-objective(moved), best.dual, rtol=1e-9)
 
 
+def test_a_tube_has_a_kink_that_variables_come_to_and_pass():
+    X, y = classes(80, 4)
+    problem = svr(Gram(RBF(0.2), X), y * X[:, 1], 5.0, 0.3)
+    beta = np.random.default_rng(0).uniform(-4, 4, 80)
+    polish, order = polish_of(problem, beta - beta.mean())
+    before = np.sign(beta - beta.mean())[order]
+    assert polish.run() and polish.changes > 10
+    after = np.sign(polish.beta)
+    assert (after == 0).any() and (before * after < 0).any()
+    moved = np.empty(80)
+    moved[order] = polish.beta
+    best = SMO(tol=1e-9).solve(problem)
+    assert_allclose(problem.gram @ moved, problem.gram @ best.value, atol=1e-6)
+
+
 def test_rows_that_depend_on_each_other_are_no_way_to_an_optimum():
     # Each point twice: what two of a kind share is left open.
     X, y = classes(20, 3)
@@ -82,12 +97,16 @@ def test_rows_that_depend_on_each_other_are_no_way_to_an_optimum():
     assert not polish.run()
 
 
-@pytest.mark.parametrize("form", ["svc", "one class"])
+@pytest.mark.parametrize("form", ["svc", "svr", "one class"])
 def test_fits_that_single_precision_does_not_serve_end_at_the_very_optimum(form):
     X, y = classes(1500)
     gram = Gram(RBF(0.05), X)
-    problem = svc(gram, y, 1e3) if form == "svc" else one_class(gram, 0.2)
-    found = SMO(tol=1e-3 if form == "svc" else 1e-6).solve(problem)
+    problem = {
+        "svc": svc(gram, y, 1e3),
+        "svr": svr(gram, y + X[:, 1], 1e3, 0.2),
+        "one class": one_class(gram, 0.2),
+    }[form]
+    found = SMO(tol=1e-6 if form == "one class" else 1e-3).solve(problem)
     assert can_polish(problem)
     assert (found.status, found.run.precision) == ("optimal", "double")
     function = gram @ problem.coef(found.value)

@@ -1,12 +1,13 @@
 """The optimum of a box-constrained quadratic from near it: an active-set method.
 
-    min ½ βᵀKβ - targetᵀβ,  low ≤ β ≤ high,  Σβ as it is
+    min ½ βᵀKβ - targetᵀβ + Σₜ tubeₜ|βₜ|,  low ≤ β ≤ high,  Σβ as it is
 
-Between their bounds variables solve a system of equations, K d + ν = -gradient with
-Σd = 0. Near the optimum few of them come to a bound or leave one, and each of these is
-a row and a column at the border of the first system, whose factor is computed once
-(Nocedal and Wright, Numerical Optimization (2006), section 16.5; Stellato et al., OSQP,
-Math. Prog. Comp. 12 (2020), section 5.2, on polishing).
+Between their bounds, of which 0 is one where there is a tube, variables solve a system
+of equations, K d + ν = -slopes with Σd = 0. Near the optimum few of them come to a
+bound or leave one, and each of these is a row and a column at the border of the first
+system, whose factor is computed once (Nocedal and Wright, Numerical Optimization
+(2006), section 16.5; Stellato et al., OSQP, Math. Prog. Comp. 12 (2020), section 5.2,
+on polishing).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mercer.native import lapack
 from mercer.solvers.rounding import UNIT
 
 MOST_CHANGES = 200  # of variables that come to a bound or leave one
+REFINEMENTS = 3  # of a step that rounding has left short of equal slopes
 
 
 @dataclass
@@ -30,7 +32,8 @@ class Polish:
     Parameters
     ----------
     K : (m, m) array between the variables
-    gradient, beta, low, high : (m,) arrays; the first two are changed
+    gradient, beta, low, high : (m,) arrays; all are changed
+    tube : a number ≥ 0 for each
     tol : how far slopes may be from optimal in the end
     """
 
@@ -39,20 +42,28 @@ class Polish:
     beta: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    tube: np.ndarray
     tol: float
     changes: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        inside = (self.beta > self.low) & (self.beta < self.high)
+        self.box = self.low.copy(), self.high.copy()
+        above, below = ((self.tube > 0) & (side * self.beta > 0) for side in (1, -1))
+        # From here on low and high are those of the side of its kink that β is on.
+        self.low[above] = np.maximum(self.low[above], 0.0)
+        self.high[below] = np.minimum(self.high[below], 0.0)
+        self.offset = self.tube * np.sign(self.beta)  # what the tube adds to a slope
+        inside = between(self.beta, *self.box, self.tube)
         self.free = int(np.count_nonzero(inside))
         assert inside[: self.free].all()
+        self.is_free = inside
         self.largest = float(np.abs(self.K.diagonal()).max(initial=0.0))
         self.fixed: list[int] = []  # variables that were free at first and are not now
         self.entered: list[int] = []  # those that are free now alone
         self.columns: dict[int, np.ndarray] = {}  # A⁻¹ times the border of each
 
     def run(self) -> bool:
-        """Whether it came to the optimum; β has moved towards it in any case."""
+        """Whether it came to the optimum; if not, β may be anywhere in its bounds."""
         if not self.free:
             return False
         # No step of sum 0 sees the constant, which makes more matrices definite.
@@ -61,49 +72,50 @@ class Polish:
         if not lapack.factor(self.factor):
             return False
         self.ones = lapack.solve(self.factor, np.ones(self.free))
+        refined = 0
         while self.changes <= MOST_CHANGES:
             step = self._step()
             if step is None:
                 return False
             if not self._go(step):
                 continue
-            worst = self._violating()
+            worst, upwards = self._violating()
             if worst is None:
                 return True
-            if self._is_free(worst):  # as equal as rounding allows
+            if not self.is_free[worst]:
+                self._enter(worst, upwards)
+                refined = 0
+            elif refined == REFINEMENTS:  # as equal as rounding allows
                 return False
-            self._enter(worst)
+            refined += 1
         return False
-
-    def _is_free(self, t: int) -> bool:
-        return t not in self.fixed if t < self.free else t in self.entered
 
     def _step(self) -> np.ndarray | None:
         """Newton's step of the free variables, of sum 0; None where it is not known."""
         free, fixed, entered = self.free, self.fixed, self.entered
-        own = lapack.solve(self.factor, -self.gradient[:free])
+        slope = self.gradient + self.offset
+        own = lapack.solve(self.factor, -slope[:free])
         size, e = 1 + len(entered) + len(fixed), len(entered)
-        V = np.column_stack(
-            [self.ones, *(self.columns[t] for t in [*entered, *fixed])]
-        )
+        border = [self.columns[t] for t in [*entered, *fixed]]
+        V = np.column_stack([self.ones, *border])
         # The border: a column of ones for the sum, kernel values, units for the fixed.
         across = np.vstack([np.ones(free), self.K[entered, :free] + self.largest])
         S, right = np.zeros((size, size)), np.zeros(size)
         S[0, 1 : e + 1] = S[1 : e + 1, 0] = 1.0
         S[1 : e + 1, 1 : e + 1] = self.K[np.ix_(entered, entered)] + self.largest
-        right[1 : e + 1] = -self.gradient[entered]
+        right[1 : e + 1] = -slope[entered]
         S[: e + 1] -= across @ V
         S[e + 1 :] -= V[fixed]
         right[: e + 1] -= across @ own
         right[e + 1 :] -= own[fixed]
         try:
-            border = np.linalg.solve(S, right)
+            weights = np.linalg.solve(S, right)
         except np.linalg.LinAlgError:
             return None
         step = np.zeros(len(self.beta))
-        step[:free] = own - V @ border
+        step[:free] = own - V @ weights
         step[fixed] = 0.0
-        step[entered] = border[1 : e + 1]
+        step[entered] = weights[1 : e + 1]
         return step if np.isfinite(step).all() else None
 
     def _go(self, step: np.ndarray) -> bool:
@@ -125,6 +137,7 @@ class Polish:
     def _leave(self, t: int) -> None:
         """A variable came to its bound."""
         self.changes += 1
+        self.is_free[t] = False
         if t in self.entered:
             self.entered.remove(t)
             del self.columns[t]
@@ -134,9 +147,14 @@ class Polish:
         self.columns[t] = lapack.solve(self.factor, unit)
         self.fixed.append(t)
 
-    def _enter(self, t: int) -> None:
-        """A variable at its bound becomes free."""
+    def _enter(self, t: int, upwards: bool) -> None:
+        """A variable at its bound, or at its kink, becomes free."""
         self.changes += 1
+        self.is_free[t] = True
+        if self.tube[t] > 0 and self.beta[t] == 0:
+            lowest, highest = (ends[t] for ends in self.box)
+            self.low[t], self.high[t] = (0.0, highest) if upwards else (lowest, 0.0)
+            self.offset[t] = self.tube[t] if upwards else -self.tube[t]
         if t in self.fixed:
             self.fixed.remove(t)
             del self.columns[t]
@@ -145,14 +163,30 @@ class Polish:
         self.columns[t] = lapack.solve(self.factor, across)
         self.entered.append(t)
 
-    def _violating(self) -> int | None:
-        """The variable that violates its condition most; None where none does."""
-        up = np.where(self.beta < self.high, self.gradient, np.inf)
-        down = np.where(self.beta > self.low, self.gradient, -np.inf)
-        inside = np.isfinite(up) & np.isfinite(down)
+    def _violating(self) -> tuple[int | None, bool]:
+        """The variable that violates its condition most, and whether it is to rise.
+
+        None where none does.
+        """
+        beta, (low, high) = self.beta, self.box
+        rise = self.gradient + np.where(beta >= 0, self.tube, -self.tube)
+        fall = self.gradient + np.where(beta > 0, self.tube, -self.tube)
+        up, down = (
+            np.where(beta < high, rise, np.inf),
+            np.where(beta > low, fall, -np.inf),
+        )
         noise = 16 * UNIT * (float(np.abs(self.beta).sum()) * self.largest + 1)
         lifted, lowered = int(up.argmin()), int(down.argmax())
-        if down[lowered] - up[lifted] <= max(self.tol, noise) or not inside.any():
-            return None
-        level = float(self.gradient[inside].mean())
-        return lifted if level - up[lifted] > down[lowered] - level else lowered
+        settled = down[lowered] - up[lifted] <= max(self.tol, noise)
+        if settled or not self.is_free.any():
+            return None, False
+        level = float(rise[self.is_free].mean())
+        upwards = bool(level - up[lifted] > down[lowered] - level)
+        return (lifted, True) if upwards else (lowered, False)
+
+
+def between(
+    beta: np.ndarray, low: np.ndarray, high: np.ndarray, tube: np.ndarray
+) -> np.ndarray:
+    """Which variables are strictly between their bounds, and off their kink."""
+    return (beta > low) & (beta < high) & ((beta != 0) | (tube == 0))

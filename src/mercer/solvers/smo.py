@@ -36,7 +36,7 @@ from mercer.solvers.class_pairs import (
 )
 from mercer.solvers.held_rows import Left, Offer, offered
 from mercer.solvers.limits import TimeLimit, check_time_limit
-from mercer.solvers.polish import Polish
+from mercer.solvers.polish import Polish, between
 
 SINGLE_FROM = 1000  # up to so many points double precision costs next to nothing
 TINY = 64  # points of a pair of classes, of which so many may be there
@@ -67,9 +67,10 @@ class SMO:
         a compiled kernel, as long as 2⁻²⁴‖β‖ max k(x, x) ≤ tol/10. Beyond that rows
         are single up to a violation of 10 tol, and the very optimum is found in double
         among the variables near it, where these are no more than some thousands; else
-        the solve goes on in double. The function at the solution is in either case summed afresh,
-        in double, over all support vectors and at every point that decides: n_SV²/2
-        kernel values and a few more. Where that shows a violation, the solve goes on
+        the solve goes on in double. The function at the solution is in either case
+        summed afresh, in double, over all support vectors and at every point that
+        decides: n_SV²/2 kernel values and a few more. Where that shows a violation, the
+        solve goes on
     working_set : variables solved for at once; None for the default
     objectives : False leaves primal and dual to `Certificate.completed`, where the
         points that decide about the violation are few, and known for sure: a sum in
@@ -260,7 +261,9 @@ class SMO:
             left = self.max_iter
             if left >= 0:
                 left = max(0, left - first.run.iterations)
-            word = "double" if self.precision == "auto" else self.precision
+            word = self.precision
+            if word == "auto" and not report.unfit[j]:
+                word = "double"
             solver = replace(self, precision=word, max_iter=left, time_limit=limit.left)
             rest = solver.solve(problem, start=problem.start(first.value))
             found.put(j, replace(rest, run=rest.run.after(first.run)))
@@ -336,10 +339,8 @@ MOST_FREE = 4096  # variables between their bounds
 
 def can_polish(problem: BoxQP) -> bool:
     """Whether the problem is of the form that `Polish` solves."""
-    tube = problem.tube is not None and bool(np.any(problem.tube))
     one_sum = problem.group is None and problem.total is not None
-    kernel = problem.gram.kernel
-    return one_sum and problem.index is None and not tube and kernel.psd is True
+    return one_sum and problem.index is None and problem.gram.kernel.psd is True
 
 
 class _Run:
@@ -491,10 +492,14 @@ class _Run:
         F is known in double at the support vectors and near the margin.
         """
         problem, beta, F = self.problem, found.beta, found.function
+        left = self._time_left()
+        if 0 < left < time.perf_counter() - self.begin:  # it may take as long
+            return None
         low, high = problem.bounds
-        inside = (beta > low) & (beta < high)
+        tube = np.zeros(len(beta)) if problem.tube is None else np.asarray(problem.tube)
+        inside = between(beta, low, high, tube)
         free = int(np.count_nonzero(inside))
-        # What pairs have cost so far, in multiplications; a factor's are twice as quick.
+        # Multiplications, of pairs so far; those of a factor take half as long.
         size = float(np.clip(len(beta) // MANY_FREE, *WORKING_SETS))
         if not 0 < free <= MOST_FREE or free**3 / 6 > 4 * size * self.iterations:
             return None
@@ -516,6 +521,7 @@ class _Run:
                 beta[which],
                 low[which],
                 high[which],
+                tube[which],
                 EXACT * self.options.tol,
             )
             settled = polish.run()
