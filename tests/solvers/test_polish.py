@@ -117,6 +117,25 @@ def test_fits_that_single_precision_does_not_serve_end_at_the_very_optimum(form)
     assert found.primal - found.dual <= 1e-6 * abs(found.dual)
 
 
+def test_who_stops_a_fit_beyond_single_precision_is_not_asked_again():
+    X, y = classes(1500)
+    problem = svc(Gram(RBF(0.05), X), y, 1e3)
+    whole = SMO().solve(problem).run.iterations
+    asked = []
+
+    def watch(progress):
+        asked.append(progress.iterations > whole / 2)
+        return asked[-1]
+
+    found = SMO().solve(problem, watch=watch)
+    assert found.status == "stopped" and asked.count(True) == 1
+    assert found.dual <= SMO().solve(problem).dual <= found.primal
+    rest = SMO().solve(problem, start=found.value)
+    assert rest.status == "optimal"
+    few = SMO(max_iter=whole // 2).solve(problem)
+    assert few.status == "max_iter" and few.run.iterations <= whole // 2
+
+
 def test_what_does_not_have_the_form_goes_on_in_double():
     X, y = classes(1200)
     problem = svc(Gram(RBF(0.05), X), y, 1e3, bias=False)

@@ -387,6 +387,8 @@ class _Run:
         self.near = True
         if can_polish(self.problem):
             found = self(found.beta, np.float32, COARSE)
+            if found.status not in ("optimal", *_UNFIT):
+                return found  # there is no time, or no step, left
             if found.status == "optimal":
                 polished = self._polished(found)
                 if polished is not None:
