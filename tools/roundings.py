@@ -37,7 +37,8 @@ FILES = """
     solvers/test_class_pairs solvers/test_eigen solvers/test_feature_newton
     solvers/test_features solvers/test_landmark_rows solvers/test_matrix_sum
     solvers/test_overlap solvers/test_partitioned_values solvers/test_single_rows
-    solvers/test_smo solvers/test_weights theory/test_psd theory/test_theory
+    solvers/test_polish solvers/test_smo solvers/test_weights theory/test_psd
+    theory/test_theory
     test_certificates test_expansion test_explicit_maps test_gram test_laws
     test_optimization test_paths test_precision test_roundings test_truth
 """.split()

@@ -31,7 +31,8 @@ TESTS = {
         native/test_core native/test_tall native/test_vectors native/test_whole
         native/test_memory native/test_threads
         solvers/test_smo solvers/test_class_pairs solvers/test_boxqp solvers/test_l1
-        solvers/test_active_set solvers/test_matrix_sum solvers/test_weights
+        solvers/test_active_set solvers/test_matrix_sum solvers/test_polish
+        solvers/test_weights search/test_answers
         machines/test_many_classes machines/test_neighbors machines/test_perceptron
         data/test_sequences kernels/test_string kernels/test_substring kernels/test_tree
         kernels/test_graph densities/test_normals densities/test_passes
