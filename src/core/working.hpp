@@ -236,7 +236,7 @@ void solve_working_set(WorkingSet<T>& w) {
   }
 }
 
-// The same for all variables of a problem, where there is no tube.
+// The slopes of all variables of a problem without a tube, as `Loops::slopes` has them.
 inline void slopes_of(const double* gradient, const double* beta, const double* lower,
                       const double* upper, Index count, double* up, double* down, double* ends) {
   constexpr double infinity = std::numeric_limits<double>::infinity();

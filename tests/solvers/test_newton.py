@@ -176,8 +176,7 @@ def test_steps_are_few_and_a_start_at_the_optimum_takes_none(loss):
     made = problem(loss, 1e-4)
     found = Newton(1e-8, direct=0).solve(made)
     assert found.run.iterations <= 25
-    # The first look at it is in single precision, which tells no smaller gaps for sure.
-    again = Newton(1e-4, direct=0).solve(made, start=found.value)
+    again = Newton(1e-6, direct=0).solve(made, start=found.value)
     assert again.run.iterations == 0
 
 

@@ -83,6 +83,7 @@ def judge_fold(
                 except OutOfTime:
                     return
             known = _is_solved_beyond(fitted, task)
+            # Where kernel rows are held, a fit afresh costs little more than from a start.
             warm = _starts_near(fitted, alone and offer is None)
             # Where tol leaves a label open, it is to be that of a fit on its own.
             test = task.folds[k][1]
@@ -172,7 +173,8 @@ def _starts_near(before: Any, alone: bool) -> bool:
 
     Parameters
     ----------
-    alone : whether the machine is the solution of one problem
+    alone : whether the machine is the solution of one problem, whose kernel rows are
+        not held: a start then saves more than it could change of what tol leaves open
     """
     return before is not None and ((alone and _is_settled(before)) or _is_hard(before))
 

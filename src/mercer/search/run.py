@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -344,7 +345,12 @@ def _side_by_side(works: Sequence[tuple[Group, int]], work: Any, workers: int) -
         with config_context(**config), memory.sharing(1 / workers), at_most(most):
             work(group, k)
 
-    with one_blas_thread(), ThreadPoolExecutor(workers, "mercer-search") as pool:
+    # Where workers take all cores, threads of BLAS would be in their way too.
+    full = workers >= threads()
+    with (
+        one_blas_thread() if full else nullcontext(),
+        ThreadPoolExecutor(workers, "mercer-search") as pool,
+    ):
         futures: set[Future[None]] = {
             pool.submit(contextvars.copy_context().run, inside, group, k)
             for group, k in works

@@ -503,7 +503,9 @@ class _Run:
         free = int(np.count_nonzero(inside))
         # Multiplications, of pairs so far; those of a factor take half as long.
         size = float(np.clip(len(beta) // MANY_FREE, *WORKING_SETS))
-        if not 0 < free <= MOST_FREE or free**3 / 6 > 4 * size * self.iterations:
+        dear = free**3 / 6 > 4 * size * self.iterations
+        # In a search a start may have spared the pairs that a fit on its own takes.
+        if not 0 < free <= MOST_FREE or (dear and found.rows.offer is None):
             return None
         reach = REACH * self.options.tol
         others = ~inside & problem.near(problem.sign * beta, F, reach)
