@@ -83,7 +83,7 @@ def judge_fold(
                 except OutOfTime:
                     return
             known = _is_solved_beyond(fitted, task)
-            # Where kernel rows are held, a fit afresh costs little more than from a start.
+            # Where kernel rows are held, a start saves little of a fit.
             warm = _starts_near(fitted, alone and offer is None)
             # Where tol leaves a label open, it is to be that of a fit on its own.
             test = task.folds[k][1]
